@@ -1,0 +1,253 @@
+"""All that a rule author may import.
+
+A Python rule is a plain function with one of the decorators below. It takes a view and returns values; it can't
+reach the outside. Each carries an `example` that the loader runs: events (or lines) in, changes out.
+
+    @filter_rule(name="xid-45-names-its-cause", stage="MID", example=Example(given=(…), expect=("demote gpu.x",)))
+    def xid_45(view: View) -> Iterable[Change]: ...
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Protocol, TypeVar
+
+import msgspec
+
+from attribution.bundle import Attempt, HistoryItem, Neighbour, NodeRecord
+from attribution.model import Confidence, Demotion, Event, Frozen, Seen, SourceKind, Symptom
+
+__all__ = [
+    "Accumulated", "Add", "Attempt", "Blame", "Change", "Confident", "Demote", "Event", "Example", "HistoryItem", "Lines",
+    "Neighbour", "NodeRecord", "PythonRule", "Retag", "Seen", "State", "Stated", "Symptom", "View", "accumulator", "collector",
+    "event", "filter_rule", "refiner",
+]  # fmt: skip
+
+FilterStage = Literal["EARLY", "MID", "STANDARD", "LATE"]
+RefineStage = Literal["SCRUB", "FINAL", "POST_OUTCOME"]
+FILTER_STAGES: tuple[FilterStage, ...] = ("EARLY", "MID", "STANDARD", "LATE")
+REFINE_STAGES: tuple[RefineStage, ...] = ("SCRUB", "FINAL", "POST_OUTCOME")
+
+
+# ---- changes: all that a filter or refiner can do -------------------------------------------------------------------
+
+
+class Demote(Frozen):
+    """The event stays, but no longer counts. `by` is the id of the event that explains it."""
+
+    event: str
+    reason: str
+    by: str | None = None
+
+
+class Retag(Frozen):
+    """The event means something more precise, or another kind of thing; `fields` are added, `node` and `gpu` replaced."""
+
+    event: str
+    symptom: str
+    reason: str
+    fields: Mapping[str, str] = {}
+    node: str | None = None
+
+
+class Add(Frozen):
+    """A new event that others together amount to. Its evidence is theirs."""
+
+    event: Event
+    reason: str
+
+
+class Stated(Frozen):
+    """Something trustworthy names this event as the cause, in words."""
+
+    event: str
+    reason: str
+
+
+class Blame(Frozen):
+    """POST_OUTCOME and FINAL: only these nodes are responsible (a subset of what the evidence names)."""
+
+    nodes: tuple[str, ...]
+    reason: str
+
+
+class Confident(Frozen):
+    """POST_OUTCOME: confidence is at most this."""
+
+    at_most: Confidence
+    reason: str
+
+
+Change = Demote | Retag | Add | Stated | Blame | Confident
+
+
+# ---- views: all that a rule can see ---------------------------------------------------------------------------------
+
+
+class State(Frozen):
+    """What does not change while rules run: the attempt, its window, its nodes, neighbours and history.
+
+    `start` and `end` are epoch seconds or None. `kill_time` is when Slurm began to kill it, if it did.
+    """
+
+    attempt: Attempt
+    start: float | None = None
+    end: float | None = None
+    kill_time: float | None = None
+    nodes: Mapping[str, NodeRecord] = {}
+    neighbours: tuple[tuple[Neighbour, float, float | None], ...] = ()
+    history: tuple[tuple[HistoryItem, float], ...] = ()
+    trusted_files: bool = False
+
+
+class View:
+    """The events as they stand now, in a fixed order (time, source, line). Read-only."""
+
+    def __init__(
+        self,
+        events: Iterable[Event],
+        demoted: Mapping[str, Demotion],
+        symptoms: Mapping[str, Symptom],
+        state: State,
+        outcome: Mapping[str, Any] | None = None,
+        node: str | None = None,
+    ) -> None:
+        self.events = tuple(events)
+        self.demoted = demoted
+        self.symptoms = symptoms
+        self.state = state
+        self.outcome = dict(outcome or {})
+        self.node = node
+        self._by_symptom: dict[str, list[Event]] | None = None
+
+    @property
+    def attempt(self) -> Attempt:
+        return self.state.attempt
+
+    def live(self) -> list[Event]:
+        """Events that nothing has demoted yet."""
+        return [e for e in self.events if e.id not in self.demoted]
+
+    def of(self, *patterns: str, live: bool = True) -> list[Event]:
+        """Events whose symptom is one of the ids or globs (`gpu.*`); without `live=False`, demoted ones are left out."""
+        if self._by_symptom is None:
+            self._by_symptom = {}
+            for e in self.events:
+                self._by_symptom.setdefault(e.symptom, []).append(e)
+        names = [s for s in self._by_symptom if any(s == p or fnmatch.fnmatchcase(s, p) for p in patterns)]
+        found = [e for s in names for e in self._by_symptom[s] if not (live and e.id in self.demoted)]
+        return found if len(names) == 1 else sorted(found, key=event_order)
+
+    def role(self, event: Event) -> str:
+        return self.symptoms[event.symptom].role
+
+
+def event_order(e: Event) -> tuple[bool, float, str, int, str]:
+    """The one order of events: timed before untimed, then source and line."""
+    return (e.time is None, e.time or 0.0, e.source, e.line, e.id)
+
+
+class Lines(Protocol):
+    """What an accumulator is fed: one line at a time of the source (and rank) that triggered it."""
+
+    def feed(self, text: str) -> bool:
+        """Take the next line; False to opt out (the line is then not part of it)."""
+
+    def result(self) -> Iterable[Accumulated]:
+        """What was recognised; called once, at the end."""
+
+
+class Accumulated(Frozen):
+    """An event of an accumulator: the engine adds place and time from the triggering line."""
+
+    symptom: str
+    emit: Literal["bad_node", "interesting_node", "bad_peers", "info"] = "bad_node"
+    fields: Mapping[str, str] = {}
+    text: str = ""
+
+
+# ---- examples and registration --------------------------------------------------------------------------------------
+
+
+class Example(Frozen):
+    """`given` are events (lines of text for an accumulator); `expect` is what must come out.
+
+    For filters and refiners: words such as "demote gpu.xid_45", "retag nvlink.netir nvlink.signal_integrity",
+    "add gpu.repeat", "stated gpu.off_bus", "blame node-02", "confident low". For accumulators: symptom ids. For
+    collectors: the facts, as a mapping. `quiet` is a second set of which nothing may come.
+    """
+
+    given: tuple[Any, ...]
+    expect: tuple[str, ...] | Mapping[str, Any]
+    quiet: tuple[Any, ...] = ()
+    attempt: Mapping[str, Any] = {}
+    history: tuple[HistoryItem, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
+    nodes: tuple[NodeRecord, ...] = ()
+    outcome: Mapping[str, Any] = {}
+
+
+class PythonRule(Frozen):
+    """A registered rule. `order` is (stage, name): the loader sorts, files don't matter."""
+
+    kind: Literal["accumulator", "filter", "refiner", "collector"]
+    name: str
+    stage: str
+    function: Callable[..., Any]
+    example: Example
+    trigger: str = ""
+    needles: tuple[str, ...] = ()
+    reads: tuple[SourceKind, ...] = ()
+    doc: str = ""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _register(kind: Any, function: F, **more: Any) -> F:
+    rule = PythonRule(kind=kind, function=function, doc=(function.__doc__ or "").strip(), **more)
+    function.__rule__ = rule  # type: ignore[attr-defined]
+    return function
+
+
+def filter_rule(*, name: str, stage: FilterStage, example: Example) -> Callable[[F], F]:
+    """Register `function(view: View) -> Iterable[Change]`, run once at `stage` over all events."""
+    return lambda f: _register("filter", f, name=name, stage=stage, example=example)
+
+
+def refiner(*, name: str, stage: RefineStage, example: Example) -> Callable[[F], F]:
+    """Register `function(view: View) -> Iterable[Change]`: SCRUB sees one node (`view.node`), the others the job."""
+    return lambda f: _register("refiner", f, name=name, stage=stage, example=example)
+
+
+def collector(*, name: str, example: Example) -> Callable[[F], F]:
+    """Register `function(view: View) -> Mapping[str, fact]`; it can't change the verdict."""
+    return lambda f: _register("collector", f, name=name, stage="", example=example)
+
+
+def accumulator(
+    *, name: str, trigger: str, reads: tuple[SourceKind, ...], example: Example, needles: tuple[str, ...] = ()
+) -> Callable[[F], F]:
+    """Register `function(fields: Mapping[str, str], line: str) -> Lines`, started by a line that `trigger` matches."""
+    return lambda f: _register(
+        "accumulator", f, name=name, stage="", trigger=trigger, reads=reads, example=example, needles=needles
+    )
+
+
+_EVENT_FIELDS = frozenset(Event.__struct_fields__)
+
+
+def event(symptom: str, node: str | None = "n1", **more: Any) -> Event:
+    """An event for an example; unknown keywords become fields (`event("gpu.xid_45", xid="45", time=10.0)`).
+
+    It is own-timed where a time is given, and from the kernel log unless `kind` says otherwise.
+    """
+    known = {k: v for k, v in more.items() if k in _EVENT_FIELDS}
+    fields = {k: str(v) for k, v in more.items() if k not in _EVENT_FIELDS}
+    base: dict[str, Any] = {
+        "id": f"{symptom}@{node}@{more.get('time', '-')}@{more.get('line', 1)}", "rule": "example", "symptom": symptom,
+        "emit": "bad_node", "kind": "kern", "source": f"{node}.kern", "line": 1, "node": node,
+        "own_time": more.get("time") is not None,
+    }  # fmt: skip
+    return msgspec.convert({**base, **known, "fields": {**known.get("fields", {}), **fields}}, Event)
