@@ -16,7 +16,7 @@ from attribution.model import Coverage, Frozen, Verdict
 STORED_MOST = 1 << 20
 
 
-class AnalyzedBundle(Frozen):
+class AnalyzedBundle(Frozen, frozen=True, kw_only=True):
     """A verdict with what the archive keeps beside it."""
 
     verdict: Verdict
@@ -24,7 +24,9 @@ class AnalyzedBundle(Frozen):
     input_hash: str
 
 
-def analyze_bundle(folder: Path, rule_dirs: tuple[Path, ...] = (), *, explain: bool = False, rules: RuleSet | None = None) -> AnalyzedBundle:
+def analyze_bundle(
+    folder: Path, rule_dirs: tuple[Path, ...] = (), *, explain: bool = False, rules: RuleSet | None = None
+) -> AnalyzedBundle:
     """Attribute a bundle. Raises ConfigError for a bundle, RuleError for rules that are wrong."""
     bundle = bundle_connector.read_bundle(folder)
     loaded = rules or ruleset.load(rule_dirs, samples=False)
@@ -41,7 +43,13 @@ def analyze_bundle(folder: Path, rule_dirs: tuple[Path, ...] = (), *, explain: b
                 session.ingest(source.path, block)
                 digest.update(block)
         except OSError as error:
-            state = Coverage(source=source.path, kind=source.kind, state="partial", node=source.node, reason=f"reading stopped: {error.strerror}")
+            state = Coverage(
+                source=source.path,
+                kind=source.kind,
+                state="partial",
+                node=source.node,
+                reason=f"reading stopped: {error.strerror}",
+            )
             session.could_not_read(state)
         finally:
             file.close()
@@ -53,8 +61,8 @@ def analyze_bundle(folder: Path, rule_dirs: tuple[Path, ...] = (), *, explain: b
 def _stored(folder: Path, verdict: Verdict) -> bytes:
     """bundle.json and the lines that the verdict stands on, at most 1 MiB."""
     kept: dict[str, dict[int, str]] = {}
-    groups = [*verdict.symptoms, *verdict.demoted, *verdict.interesting]
-    for piece in (e for g in groups for e in g.evidence):
+    pieces = [e for s in (*verdict.symptoms, *verdict.interesting) for e in s.evidence]
+    for piece in [*pieces, *(e for d in verdict.demoted for e in d.evidence)]:
         kept.setdefault(piece.source, {})[piece.line] = piece.text
     lines = {source: [[n, text] for n, text in sorted(found.items())] for source, found in sorted(kept.items())}
     text = (folder / "bundle.json").read_bytes()

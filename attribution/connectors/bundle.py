@@ -45,7 +45,7 @@ def read_bundle(folder: Path) -> Bundle:
 
 
 def _where(message: str) -> tuple[str, str]:
-    """msgspec writes "what - at `$.key`": the key in front, as people look for it."""
+    """Msgspec writes "what - at `$.key`": the key in front, as people look for it."""
     what, _, at = message.partition(" - at `$")
     return what, at.rstrip("`").lstrip(".")
 

@@ -19,7 +19,7 @@ _SENTENCES = {
 }
 
 
-def advice(ledger: Ledger, outcome: Outcome, missing: tuple[str, ...]) -> Advice:
+def advice(outcome: Outcome, missing: tuple[str, ...]) -> Advice:
     """One sentence on what to do next."""
     if outcome.verdict == "no_failure":
         return Advice(action="none", sentence="Nothing to do: the attempt completed.")
@@ -36,7 +36,11 @@ def advice(ledger: Ledger, outcome: Outcome, missing: tuple[str, ...]) -> Advice
     if action == "rerun_without":
         if outcome.nodes:
             names = ", ".join(outcome.nodes)
-            return Advice(action=action, sentence=f"Run it again without {names} (--exclude={','.join(outcome.nodes)}).", nodes=outcome.nodes)
+            return Advice(
+                action=action,
+                sentence=f"Run it again without {names} (--exclude={','.join(outcome.nodes)}).",
+                nodes=outcome.nodes,
+            )
         return Advice(action="ask", sentence=f"Find the node first ({says}): {outcome.blamed.reason}.")
     return Advice(action=action, sentence=_SENTENCES[action].format(says=says), nodes=outcome.nodes)
 
@@ -57,7 +61,7 @@ def drains(ledger: Ledger, outcome: Outcome) -> tuple[Drain, ...]:
 
 
 def _drain(node: str, proof: list[Event], ledger: Ledger, attempt: Attempt, symptom: str) -> Drain:
-    rule = proof[0].fields.get("xid") and f"xid-{proof[0].fields['xid']}" or symptom
+    rule = (proof[0].fields.get("xid") and f"xid-{proof[0].fields['xid']}") or symptom
     job = re.sub(r"[^A-Za-z0-9_.+-]", "_", attempt.job_id)
     reason = f"[sattrib job={job} rule={rule}]"
     sure = any(trusted(e, ledger) for e in proof)

@@ -54,7 +54,14 @@ def _view(attempt: Attempt, place: Place) -> AttemptView:
 
 
 def assemble(
-    session: Session, ledger: Ledger, choice: Choice, outcome: Outcome, coverage: tuple[Coverage, ...], place: Place, *, explain: bool
+    session: Session,
+    ledger: Ledger,
+    choice: Choice,
+    outcome: Outcome,
+    coverage: tuple[Coverage, ...],
+    place: Place,
+    *,
+    explain: bool,
 ) -> Verdict:
     """All fields of the verdict. Sorted, so that the same input gives the same bytes."""
     rules = session.rules
@@ -80,11 +87,11 @@ def assemble(
     return Verdict(
         attempt=_view(session.bundle.attempt, place), verdict=outcome.verdict, terminal_state=outcome.terminal_state,
         domain=outcome.domain, sub_domain=outcome.sub_domain, confidence=outcome.confidence,
-        root_cause=_root(ledger, outcome), candidates=tuple(_candidate(g, ledger, outcome, choice, missing) for g in outcome.candidates),
+        root_cause=_root(outcome), candidates=tuple(_candidate(g, ledger, missing) for g in outcome.candidates),
         responsible_nodes=outcome.nodes, symptoms=_seen(symptoms, ledger), interesting=_seen(interesting, ledger),
         demoted=_demoted(demoted, ledger), coverage=coverage, could_change=cover.could_change(coverage, rules),
         would_flip=cover.would_flip(ledger, rules, outcome, coverage), facts=_facts(session, ledger),
-        advice=advice(ledger, outcome, missing), drain_suggestions=drains(ledger, outcome), missing=missing,
+        advice=advice(outcome, missing), drain_suggestions=drains(ledger, outcome), missing=missing,
         rules={"version": rules.version, "hash": rules.hash}, engine=__version__,
         diagnostics=tuple(ledger.diagnostics), trail=_trail(ledger, choice, outcome) if explain else UNSET,
     )  # fmt: skip
@@ -95,7 +102,7 @@ def _first_seen(events: list[Event]) -> str | None:
     return iso(min(times)) if times else None
 
 
-def _root(ledger: Ledger, outcome: Outcome) -> RootCause | None:
+def _root(outcome: Outcome) -> RootCause | None:
     first = outcome.first
     if first is None or outcome.verdict == "insufficient":
         return None
@@ -105,10 +112,16 @@ def _root(ledger: Ledger, outcome: Outcome) -> RootCause | None:
     )  # fmt: skip
 
 
-def _candidate(group: Group, ledger: Ledger, outcome: Outcome, choice: Choice, missing: tuple[str, ...]) -> Candidate:
+def _candidate(group: Group, ledger: Ledger, missing: tuple[str, ...]) -> Candidate:
     speaks = [f"{sum(e.count for e in group.events)} line(s) in {', '.join(sorted({e.kind for e in group.events}))}"]
     speaks += [f"also shown by {e.kind}: {e.symptom}" for e in second_sources(group, ledger)[:2]]
-    explained = sorted({ledger.events[k].symptom for k, d in ledger.demoted.items() if d.by and ledger.events[d.by].symptom == group.symptom.id})
+    explained = sorted(
+        {
+            ledger.events[k].symptom
+            for k, d in ledger.demoted.items()
+            if d.by and ledger.events[d.by].symptom == group.symptom.id
+        }
+    )
     if explained:
         speaks.append("explains " + ", ".join(explained[:6]))
     against = []
@@ -182,7 +195,18 @@ def _trail(ledger: Ledger, choice: Choice, outcome: Outcome) -> tuple[TrailStep,
         for e in ledger.sorted()
     ]  # fmt: skip
     steps += ledger.trail
-    steps += [TrailStep(stage="CHOICE", rule="choice", what=f"{g.symptom.id} set aside: {why}", symptom=g.symptom.id) for g, why in choice.lost]
-    steps += [TrailStep(stage="CHOICE", rule="choice", what=f"{g.symptom.id} remains", symptom=g.symptom.id) for g in choice.kept]
-    steps.append(TrailStep(stage="OUTCOME", rule="outcome", what=f"{outcome.verdict}: {outcome.domain}/{outcome.sub_domain}, {outcome.terminal_state}: {outcome.blamed.reason}"))
+    steps += [
+        TrailStep(stage="CHOICE", rule="choice", what=f"{g.symptom.id} set aside: {why}", symptom=g.symptom.id)
+        for g, why in choice.lost
+    ]
+    steps += [
+        TrailStep(stage="CHOICE", rule="choice", what=f"{g.symptom.id} remains", symptom=g.symptom.id) for g in choice.kept
+    ]
+    steps.append(
+        TrailStep(
+            stage="OUTCOME",
+            rule="outcome",
+            what=f"{outcome.verdict}: {outcome.domain}/{outcome.sub_domain}, {outcome.terminal_state}: {outcome.blamed.reason}",
+        )
+    )
     return tuple(steps)

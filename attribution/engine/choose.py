@@ -113,7 +113,8 @@ def _second_source(winner: Group, loser: Group, ledger: Ledger) -> str | None:
 
 def second_sources(group: Group, ledger: Ledger) -> list[Event]:
     """Events of another source kind that speak for this cause: the same symptom or domain, or what it explains on its
-    own node, where a root symptom says so."""
+    own node, where a root symptom says so.
+    """
     kinds = {e.kind for e in group.events}
     nodes = set(group.nodes)
     found = []

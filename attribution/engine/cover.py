@@ -48,14 +48,26 @@ def missing_sources(bundle: Bundle) -> list[Coverage]:
         return []
     found = []
     if not any(s.kind == "app" for s in bundle.sources):
-        found.append(Coverage(source="application output", kind="app", state="not_configured", reason="no application output in the bundle"))
+        found.append(
+            Coverage(
+                source="application output", kind="app", state="not_configured", reason="no application output in the bundle"
+            )
+        )
     have = {s.node for s in bundle.sources if s.kind in NODE_LOGS}
     if None in have or "" in have:
         return found
     known = {n.lower().split(".")[0] for n in have if n}
     for node in bundle.attempt.nodes:
         if node.lower().split(".")[0] not in known:
-            found.append(Coverage(source=f"kernel log of {node}", kind="kern", state="not_configured", node=node, reason="no kernel or system log of this node"))
+            found.append(
+                Coverage(
+                    source=f"kernel log of {node}",
+                    kind="kern",
+                    state="not_configured",
+                    node=node,
+                    reason="no kernel or system log of this node",
+                )
+            )
     return found
 
 
@@ -71,7 +83,9 @@ def roots_of(rules: RuleSet) -> Mapping[str, tuple[Symptom, ...]]:
         for kind in rule.reads:
             found.setdefault(kind, set()).update(n for n in names if n in rules.symptoms)
     return {
-        kind: tuple(sorted((rules.symptoms[n] for n in names if rules.symptoms[n].role == "root"), key=lambda s: (s.rank, s.id)))
+        kind: tuple(
+            sorted((rules.symptoms[n] for n in names if rules.symptoms[n].role == "root"), key=lambda s: (s.rank, s.id))
+        )
         for kind, names in found.items()
     }
 
@@ -103,12 +117,19 @@ def would_flip(ledger: Ledger, rules: RuleSet, outcome: Outcome, coverage: Itera
             if tries > MOST_TRIES:
                 return None
             added = _imagined(symptom, c, onset)
-            kept = choose(ledger, rules, [*(r for r in roots if not _explains(added, r, ledger, rules)), added]).kept
+            kept = choose(ledger, rules, [*(r for r in roots if not _explains(added, r, rules)), added]).kept
             if not kept:
                 continue
             nodes = blame(kept[0], ledger).nodes
             if kept[0].symptom.domain != outcome.domain or (nodes != outcome.nodes and len(kept) == 1):
-                return WouldFlip(symptom=symptom.id, says=symptom.says, node=c.node, source=c.source, domain=kept[0].symptom.domain, nodes=nodes)
+                return WouldFlip(
+                    symptom=symptom.id,
+                    says=symptom.says,
+                    node=c.node,
+                    source=c.source,
+                    domain=kept[0].symptom.domain,
+                    nodes=nodes,
+                )
     return None
 
 
@@ -119,7 +140,7 @@ def _imagined(symptom: Symptom, c: Coverage, onset: float | None) -> Event:
     )  # fmt: skip
 
 
-def _explains(cause: Event, effect: Event, ledger: Ledger, rules: RuleSet) -> bool:
+def _explains(cause: Event, effect: Event, rules: RuleSet) -> bool:
     for symptom, scope, _pattern, _within in rules.effects.get(effect.symptom, ()):
         if symptom == cause.symptom and (scope == "job" or effect.node is None or effect.node == cause.node):
             return True

@@ -15,7 +15,9 @@ Key = tuple[str, str | None]
 def apply_edges(ledger: Ledger, rules: RuleSet) -> None:
     """Demote every event that an edge explains. Strong causes go first, so a circle keeps its strongest member."""
     causes = _Causes(ledger)
-    pending = sorted((e for e in ledger.live() if e.symptom in rules.effects), key=lambda e: (-ledger.symptoms[e.symptom].rank, e.id))
+    pending = sorted(
+        (e for e in ledger.live() if e.symptom in rules.effects), key=lambda e: (-ledger.symptoms[e.symptom].rank, e.id)
+    )
     for event in pending:
         if ledger.symptoms[event.symptom].role == "context":
             continue
@@ -49,7 +51,7 @@ class _Causes:
         self.all: dict[str, list[Event]] = {}
         for event in ledger.sorted():
             gone = ledger.demoted.get(event.id)
-            if gone is not None and gone.by is None or ledger.symptoms[event.symptom].role == "teardown":
+            if (gone is not None and gone.by is None) or ledger.symptoms[event.symptom].role == "teardown":
                 continue
             if event.emit == "info":
                 continue
@@ -68,7 +70,11 @@ class _Causes:
             # A line that names no node may speak of any of them: the edge holds if only one node shows the cause.
             found = self.all.get(symptom, ())
             return found[:8] if len({c.node for c in found}) == 1 else ()
-        near = self.at.get((symptom, event.node or self.ledger.state.attempt.nodes[0]), ()) if self.ledger.state.attempt.nodes else ()
+        near = (
+            self.at.get((symptom, event.node or self.ledger.state.attempt.nodes[0]), ())
+            if self.ledger.state.attempt.nodes
+            else ()
+        )
         if scope == "gpu":
             return [c for c in near if c.gpu is None or event.gpu is None or c.gpu == event.gpu][:16]
         return near[:16]
@@ -114,7 +120,9 @@ def apply_same_line(ledger: Ledger, rules: RuleSet) -> None:
         for event in group:
             winner = next((o for o in group if o.symptom != event.symptom and _beats(o, event, ledger, rules)), None)
             if winner is not None:
-                ledger.demote(event, f"beats:{winner.symptom}", f"the same line, read more precisely as {winner.symptom}", winner, "LINES")
+                ledger.demote(
+                    event, f"beats:{winner.symptom}", f"the same line, read more precisely as {winner.symptom}", winner, "LINES"
+                )
 
 
 def _beats(winner: Event, loser: Event, ledger: Ledger, rules: RuleSet) -> bool:

@@ -8,7 +8,7 @@ from attribution.bundle import Bundle, NodeRecord, Source
 from attribution.engine.names import Names, pci
 from attribution.engine.source import Hit, SourceReader
 from attribution.engine.stamps import Stamp, Zone, iso, parse_when
-from attribution.model import Evidence, Event
+from attribution.model import Event, Evidence
 
 LOCAL = frozenset({"kern", "dmesg", "syslog", "journal", "fabricmanager", "slurmd", "spank", "metric"})
 UPTIME_UNCERTAINTY = 5.0

@@ -83,7 +83,9 @@ def _hyperscan_hits(needles: Sequence[str], fast: bool | None) -> Any:
         return None
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     database.compile(
-        expressions=[_literal(n) for n in needles], ids=list(range(len(needles))), flags=[hyperscan.HS_FLAG_CASELESS] * len(needles)
+        expressions=[_literal(n) for n in needles],
+        ids=list(range(len(needles))),
+        flags=[hyperscan.HS_FLAG_CASELESS] * len(needles),
     )
 
     def hyperscan_hits(block: bytes) -> list[tuple[int, int]]:

@@ -14,7 +14,8 @@ _OPS: dict[str, Callable[[float, float], bool]] = {
 
 def holds(metric: Metric, points: Sequence[tuple[float, float]]) -> tuple[float, float, float] | None:
     """(first time, last time, value at the first) of the first stretch in which the condition is true for `hold`
-    seconds on end; None where there is none. Counter resets count as no growth."""
+    seconds on end; None where there is none. Counter resets count as no growth.
+    """
     test = _OPS[metric.op]
     since: tuple[float, float] | None = None
     grown, before = 0.0, None

@@ -37,8 +37,7 @@ class Names:
         if not name:
             return None
         lowered = name.strip().strip("[]<>(),;:'\"").lower()
-        if lowered.startswith("::ffff:"):
-            lowered = lowered[7:]
+        lowered = lowered.removeprefix("::ffff:")
         found = self._known.get(lowered)
         return found if found is not None or lowered in self._known else self._known.get(_short(lowered))
 

@@ -21,19 +21,19 @@ _LOOK = {_c.ASSERT, _c.ASSERT_NOT}
 Option = frozenset[str]
 
 
-class UnsupportedPattern(ValueError):
+class UnsupportedPatternError(ValueError):
     """The pattern uses something that RE2 does not have (look-around, back-references) or does not parse."""
 
 
 def options(pattern: str) -> list[Option]:
     """All options of `pattern`, best first; empty where some branch holds no literal of four bytes.
 
-    Raises UnsupportedPattern with the reason.
+    Raises UnsupportedPatternError with the reason.
     """
     try:
         tree = _parser.parse(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise UnsupportedPattern(f"does not parse: {error}") from None
+        raise UnsupportedPatternError(f"does not parse: {error}") from None
     return sorted(_of_sequence(list(tree)), key=_weight)
 
 
@@ -93,7 +93,7 @@ def _letters(op: Any, arg: Any) -> list[str] | None:
 
 def _of_one(op: Any, arg: Any) -> list[Option]:
     if op in _LOOK or op in (_c.GROUPREF, _c.GROUPREF_EXISTS):
-        raise UnsupportedPattern("look-around and back-references are not part of RE2; use unless_re")
+        raise UnsupportedPatternError("look-around and back-references are not part of RE2; use unless_re")
     if op is _c.SUBPATTERN:
         return _of_sequence(list(arg[3]))
     if op in (_c.MAX_REPEAT, _c.MIN_REPEAT):

@@ -28,7 +28,7 @@ def earlier(a: Event, b: Event, slack: float | None = None) -> bool:
     """Whether `a` is earlier than `b` for certain."""
     if not comparable(a, b):
         return False
-    assert a.time is not None and b.time is not None  # noqa: S101, PT018 - for the type checker
+    assert a.time is not None and b.time is not None  # noqa: PT018 - for the type checker
     return a.time < b.time - (tolerance(a, b) if slack is None else slack)
 
 

@@ -8,7 +8,6 @@ from attribution.bundle import Attempt
 from attribution.engine.choose import Blamed, Choice, Group, blame, second_sources
 from attribution.engine.ledger import ORDER, Ledger
 from attribution.engine.record import base_state, clean_success
-from attribution.engine.rules import RuleSet
 from attribution.model import (
     NODE_LOGS,
     TRUSTED,
@@ -40,10 +39,12 @@ class Outcome(NamedTuple):
     blamed: Blamed
 
 
-def decide(ledger: Ledger, rules: RuleSet, choice: Choice, coverage: tuple[Coverage, ...]) -> Outcome:
+def decide(ledger: Ledger, choice: Choice, coverage: tuple[Coverage, ...]) -> Outcome:
     attempt = ledger.state.attempt
     if clean_success(attempt):
-        return Outcome("no_failure", "none", "success", "completed", "high", (), "the attempt completed", None, (), Blamed((), ""))
+        return Outcome(
+            "no_failure", "none", "success", "completed", "high", (), "the attempt completed", None, (), Blamed((), "")
+        )
     if not choice.kept:
         return _insufficient(ledger, attempt)
     first = choice.kept[0]
@@ -80,7 +81,9 @@ def _insufficient(ledger: Ledger, attempt: Attempt) -> Outcome:
     hints = sorted((s for s in seen if s.domain == "unknown" and s.role != "context"), key=lambda s: (s.rank, s.id))
     sub = hints[0].sub_domain if hints else "no_evidence"
     why = "only consequences were seen, no cause" if hints else "nothing that was read shows a cause"
-    return Outcome("insufficient", "unknown", sub, terminal_state(attempt, None, ledger), "low", (), why, None, (), Blamed((), why))
+    return Outcome(
+        "insufficient", "unknown", sub, terminal_state(attempt, None, ledger), "low", (), why, None, (), Blamed((), why)
+    )
 
 
 def _ambiguous(ledger: Ledger, attempt: Attempt, choice: Choice, known: list[Group]) -> Outcome:
@@ -106,7 +109,9 @@ def terminal_state(attempt: Attempt, first: Group | None, ledger: Ledger) -> Ter
         return "completed"
     if state in ("TIMEOUT", "DEADLINE"):
         return "time_limit"
-    launch = state in ("BOOT_FAIL", "LAUNCH_FAILED") or (first is not None and any(e.fields.get("launch") == "yes" for e in first.events))
+    launch = state in ("BOOT_FAIL", "LAUNCH_FAILED") or (
+        first is not None and any(e.fields.get("launch") == "yes" for e in first.events)
+    )
     if launch and not (state == "CANCELLED" and attempt.state.upper() not in ("CANCELLED", "CANCELLED BY 0")):
         return "launch_failure"
     if state == "CANCELLED" or (cancelled and domain in ("scheduler", "unknown")):
@@ -131,9 +136,14 @@ def trusted(event: Event, ledger: Ledger) -> bool:
 
 def _confidence(ledger: Ledger, group: Group, blamed: Blamed, coverage: tuple[Coverage, ...]) -> Confidence:
     """high: stated or own-timed from a source that users can't write, or two sources; low: app lines alone while a
-    possible culprit's kernel log is unread."""
+    possible culprit's kernel log is unread.
+    """
     events = group.events
-    unread = [c for c in coverage if c.state not in ("read", "empty") and c.kind in NODE_LOGS and (not c.node or c.node in ledger.state.attempt.nodes)]
+    unread = [
+        c
+        for c in coverage
+        if c.state not in ("read", "empty") and c.kind in NODE_LOGS and (not c.node or c.node in ledger.state.attempt.nodes)
+    ]
     device = group.symptom.domain in ("hardware", "network", "platform", "unknown")
     only_app = all(e.kind == "app" for e in events)
     if only_app:

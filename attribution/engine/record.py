@@ -49,7 +49,9 @@ def record_lines(bundle: Bundle) -> list[str]:
     found = []
     if not inherited_failure(attempt):
         reason = f" Reason={_plain(attempt.reason)}" if attempt.reason and attempt.reason != "None" else ""
-        found.append(f"attempt State={_plain(attempt.state)} ExitCode={_plain(attempt.exit_code)}{reason} Nodes={len(attempt.nodes)}")
+        found.append(
+            f"attempt State={_plain(attempt.state)} ExitCode={_plain(attempt.exit_code)}{reason} Nodes={len(attempt.nodes)}"
+        )
     if attempt.derived_exit_code:
         found.append(f"attempt DerivedExitCode={_plain(attempt.derived_exit_code)}")
     for step in sorted(attempt.steps, key=lambda s: (s.end or "~", s.step_id)):
@@ -62,9 +64,9 @@ def record_lines(bundle: Bundle) -> list[str]:
         found.append(f"attempt State=NODE_FAIL FailedNode={_plain(attempt.nodes[0])}")
     for event in attempt.events:
         found.append(f"event {event.kind} Node={_plain(event.node or '')} {_plain(event.detail)}".rstrip())
-    for node in bundle.nodes:
-        if node.name in attempt.nodes and (node.state or node.reason):
-            found.append(f"node Node={_plain(node.name)} NodeState={_plain(node.state)} NodeReason={_plain(node.reason)}")
+    for there in bundle.nodes:
+        if there.name in attempt.nodes and (there.state or there.reason):
+            found.append(f"node Node={_plain(there.name)} NodeState={_plain(there.state)} NodeReason={_plain(there.reason)}")
     if attempt.execution_cancellation is not None:
         found.append(f"cancellation by={_plain(attempt.execution_cancellation.by)}")
     return found

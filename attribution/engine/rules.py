@@ -27,7 +27,7 @@ def compile_pattern(pattern: str) -> Any:
     return re2.compile(pattern, _OPTIONS)
 
 
-class Row(Frozen):
+class Row(Frozen, frozen=True, kw_only=True):
     """One row of a catalog: which symptom its key stands for, and what an event of it says."""
 
     symptom: str
@@ -35,7 +35,7 @@ class Row(Frozen):
     fields: Mapping[str, str] = {}
 
 
-class Metric(Frozen):
+class Metric(Frozen, frozen=True, kw_only=True):
     """A condition on one series: `op value`, held for at least `hold` seconds."""
 
     query: str
@@ -46,7 +46,7 @@ class Metric(Frozen):
     mode: str = "value"
 
 
-class Extractor(Frozen):
+class Extractor(Frozen, frozen=True, kw_only=True):
     """One line-matching rule. `rows` is set for a catalog: its `key` group picks the row."""
 
     name: str
@@ -132,9 +132,9 @@ class RuleSet:
             if rule.metric is None and kind in rule.reads and not rule.last_only:
                 for needle in rule.needles:
                     found.setdefault(needle, []).append(rule.name)
-        for name, (rule, _) in self.accumulators.items():
-            if kind in rule.reads:
-                for needle in rule.needles:
+        for name, (accumulator, _) in self.accumulators.items():
+            if kind in accumulator.reads:
+                for needle in accumulator.needles:
                     found.setdefault(needle, []).append(name)
         return {needle: tuple(names) for needle, names in sorted(found.items())}
 

@@ -91,7 +91,7 @@ class Session:
         coverage = self._coverage(readers, zone)
         self._refine(ledger)
         choice = choose(ledger, self.rules)
-        outcome = decide(ledger, self.rules, choice, coverage)
+        outcome = decide(ledger, choice, coverage)
         # POST_OUTCOME rules see the outcome; what they change (blame, confidence) is then read again.
         facts = {"domain": outcome.domain, "sub_domain": outcome.sub_domain, "verdict": outcome.verdict,
                  "symptom": outcome.first.symptom.id if outcome.first else None, "nodes": outcome.nodes,
@@ -101,7 +101,7 @@ class Session:
             ledger.run(rule, ledger.view(outcome=facts))
         if len(ledger.trail) != before:
             choice = choose(ledger, self.rules)
-            outcome = decide(ledger, self.rules, choice, coverage)
+            outcome = decide(ledger, choice, coverage)
         return assemble(self, ledger, choice, outcome, coverage, place, explain=explain)
 
     def _refine(self, ledger: Ledger) -> None:
@@ -131,7 +131,9 @@ class Session:
     def _timed_record(self, event: Event) -> Event:
         if event.kind == "record":
             state = base_state(self.bundle.attempt.state)
-            return msgspec.structs.replace(event, time=self.end, own_time=self.end is not None and state != "COMPLETED", grain=1.0)
+            return msgspec.structs.replace(
+                event, time=self.end, own_time=self.end is not None and state != "COMPLETED", grain=1.0
+            )
         rule = self.rules.matchers.get(event.rule)
         if rule is not None and rule.rule.maturity == "sandbox":
             return msgspec.structs.replace(event, emit="info")
@@ -169,7 +171,9 @@ class Session:
                 data = msgspec.json.decode(bytes(raw), type=MetricFile)
             except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
                 source = self._readers[path].source
-                self._problems[path] = Coverage(source=path, kind="metric", state="partial", node=source.node, reason=f"not a series file: {error}")
+                self._problems[path] = Coverage(
+                    source=path, kind="metric", state="partial", node=source.node, reason=f"not a series file: {error}"
+                )
                 continue
             rule = by_name.get(data.rule)
             for number, series in enumerate(data.series, 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from attribution.bundle import Source
@@ -30,9 +31,25 @@ TAIL_KEPT = 256 * 1024
 class Hit:
     """One folded hit: what matched, where first and last, how often."""
 
-    __slots__ = ("count", "emit", "fields", "first", "host", "last", "line", "own", "rank", "rule", "stream", "symptom", "texts")
+    __slots__ = (
+        "count",
+        "emit",
+        "fields",
+        "first",
+        "host",
+        "last",
+        "line",
+        "own",
+        "rank",
+        "rule",
+        "stream",
+        "symptom",
+        "texts",
+    )
 
-    def __init__(self, rule: str, symptom: str, emit: EmitType, fields: dict[str, str], line: int, parsed: Line, text: str) -> None:
+    def __init__(
+        self, rule: str, symptom: str, emit: EmitType, fields: dict[str, str], line: int, parsed: Line, text: str
+    ) -> None:
         self.rule, self.symptom, self.emit, self.fields = rule, symptom, emit, fields
         self.host, self.rank, self.stream = parsed.host, parsed.rank, parsed.stream
         self.line, self.count = line, 1
@@ -44,9 +61,7 @@ class Hit:
     def again(self, line: int, parsed: Line, text: str) -> None:
         self.count += 1
         self.last = parsed.stamp or self.last
-        if len(self.texts) < 2:
-            self.texts.append((line, text))
-        elif len(self.texts) == 2:
+        if len(self.texts) < 2 or len(self.texts) == 2:
             self.texts.append((line, text))
         else:
             self.texts[2] = (line, text)
@@ -242,7 +257,7 @@ class SourceReader:
                 continue
             self._started += 1
             fields = {k: v for k, v in match.groupdict().items() if v is not None}
-            reader = self._guard(name, lambda f=found[0].function, g=fields, b=parsed.body: f(g, b))
+            reader = self._guard(name, partial(found[0].function, fields, parsed.body))
             if reader is not None:
                 hit = Hit(name, "", "bad_node", fields, number, parsed, text)
                 hit.own = parsed.stamp is not None and lines.only_stamp(text) is not None
@@ -268,7 +283,7 @@ class SourceReader:
                 still.append(one)
                 continue
             one.left_own -= 1
-            wants = mine and bool(self._guard(one.name, lambda r=one.lines, b=_body(parsed, text): r.feed(b)))
+            wants = mine and bool(self._guard(one.name, partial(one.lines.feed, _body(parsed, text))))
             taken = taken or wants
             if wants and one.left_own > 0 and one.left_raw > 0:
                 still.append(one)
@@ -284,7 +299,15 @@ class SourceReader:
                 self.crashes.append((one.name, f"gave {type(result).__name__}, not Accumulated"))
                 continue
             fields = {**one.hit.fields, **result.fields}
-            hit = Hit(one.name, result.symptom, result.emit, fields, one.hit.line, _line_of(one.hit), result.text or one.hit.texts[0][1])
+            hit = Hit(
+                one.name,
+                result.symptom,
+                result.emit,
+                fields,
+                one.hit.line,
+                _line_of(one.hit),
+                result.text or one.hit.texts[0][1],
+            )
             hit.own = one.hit.own
             hit.rule = one.name if number == 0 else f"{one.name}+{number}"
             self._keep(hit)

@@ -13,23 +13,22 @@ from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 Kind = Literal["wall", "naive", "yearless", "uptime", "delta"]
-MONTHS = {m: i for i, m in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
+MONTHS = {m: i for i, m in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)}
 _MON = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 LEAP_YEAR = 2000
 
 
 class Stamp(NamedTuple):
     """`value` is epoch seconds for wall, the same read as UTC for naive, seconds of a leap year for yearless, seconds
-    since boot for uptime, and seconds since the line before for delta. `grain` is the resolution in seconds."""
+    since boot for uptime, and seconds since the line before for delta. `grain` is the resolution in seconds.
+    """
 
     kind: Kind
     value: float
     grain: float
 
 
-ISO = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?: ?(Z|UTC|[+-]\d\d:?\d\d)(?![\d:]))?"
-)
+ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?: ?(Z|UTC|[+-]\d\d:?\d\d)(?![\d:]))?")
 SYSLOG = re.compile(rf"({_MON}) {{1,2}}(\d{{1,2}}) (\d\d):(\d\d):(\d\d)(?:\.(\d{{1,9}}))?")
 DMESG_T = re.compile(rf"\[(?:[A-Z][a-z]{{2}}) ({_MON}) {{1,2}}(\d{{1,2}}) (\d\d):(\d\d):(\d\d) (\d{{4}})\]")
 DMESG_E = re.compile(rf"\[({_MON}) ?(\d{{1,2}}) (\d\d):(\d\d)\]")
@@ -80,7 +79,7 @@ def from_syslog(match: re.Match[str]) -> Stamp | None:
 
 
 def from_dated(match: re.Match[str]) -> Stamp | None:
-    """dmesg -T writes the year last, Fabric Manager in the middle: both local time, without a zone."""
+    """Dmesg -T writes the year last, Fabric Manager in the middle: both local time, without a zone."""
     groups = match.groups()
     mon, day = groups[0], int(groups[1])
     year, clock = (groups[5], groups[2:5]) if len(groups[2]) == 2 else (groups[2], groups[3:6])
@@ -89,7 +88,7 @@ def from_dated(match: re.Match[str]) -> Stamp | None:
 
 
 def from_c10d(match: re.Match[str]) -> Stamp | None:
-    """glog pads the month (E0816), c10d does not (E816)."""
+    """Glog pads the month (E0816), c10d does not (E816)."""
     _, date, h, m, s, fraction = match.groups()
     return yearless(int(date[:-2]), int(date[-2:]), (h, m, s), fraction)
 

@@ -35,7 +35,7 @@ def _ago(start: float | None, time: float) -> str:
 
 
 def _outside(event: Event, state: State, silent: bool) -> str:
-    """ "before" the start, "after" the window, or "" inside."""
+    """One of: before (the start), after (the window), or nothing for inside."""
     time, last = event.time or 0.0, event.last_time if event.last_time is not None else event.time or 0.0
     slack = event.grain + event.uncertainty
     if state.start is not None and max(time, last) < state.start - slack:
@@ -96,7 +96,9 @@ def settle_lingering(ledger: Ledger) -> None:
         if any(_shows(ledger, event, e) for e in inside):
             ledger.note("WINDOW", "lingering", "began before the start and still shows inside the window", event)
         else:
-            ledger.demote(event, "window", "before the start, and nothing inside the window shows that it still matters", stage="WINDOW")
+            ledger.demote(
+                event, "window", "before the start, and nothing inside the window shows that it still matters", stage="WINDOW"
+            )
 
 
 def _shows(ledger: Ledger, cause: Event, effect: Event) -> bool:

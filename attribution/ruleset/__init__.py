@@ -38,7 +38,9 @@ def load(site: tuple[Path, ...] = (), *, bundled: Path | None = None, samples: b
     for folder in (own, *site):
         if not folder.is_dir():
             raise RuleError([(str(folder), "", "is no directory of rules")])
-        files = sorted(p for p in folder.rglob("*") if p.suffix in (".toml", ".py", ".csv") and p.is_file() and not _hidden(p, folder))
+        files = sorted(
+            p for p in folder.rglob("*") if p.suffix in (".toml", ".py", ".csv") and p.is_file() and not _hidden(p, folder)
+        )
         for path in files:
             digest.update(str(path.relative_to(folder)).encode("utf-8", "surrogateescape") + b"\0" + _content(path) + b"\0")
         for path in (p for p in files if p.suffix == ".toml"):

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import re2
 
-from attribution.engine.needles import MIN_LENGTH, Option, UnsupportedPattern, options
+from attribution.engine.needles import MIN_LENGTH, Option, UnsupportedPatternError, options
 from attribution.engine.rules import GROUPS, Extractor, Metric, Row, compile_pattern
 from attribution.errors import RuleError
 from attribution.model import KINDS, EmitType, Explains, SourceKind, Symptom
@@ -59,7 +59,7 @@ class Draft:
             if rule.unless:
                 compile_pattern(rule.unless)
             found = [frozenset(n.lower() for n in rule.needles)] if rule.needles else options(rule.pattern)
-        except UnsupportedPattern as error:
+        except UnsupportedPatternError as error:
             self.problems.append((str(path), rule.name, f"match_re: {error}"))
             return
         except re2.error as error:

@@ -81,8 +81,8 @@ def budget_problems(extractors: Iterable[Extractor], corpus: Sequence[str]) -> l
     for rule in extractors:
         hits = sum(_count(needle, blob) for needle in rule.needles)
         if hits * BUDGET > len(blob):
-            found.append((rule.file, rule.name, f"its needles {list(rule.needles)} hit {hits} of {len(blob)} healthy lines "
-                          f"(the budget is 1 in {BUDGET}): give rarer `needles`"))  # fmt: skip
+            where = f"its needles {list(rule.needles)} hit {hits} of {len(blob)} healthy lines"
+            found.append((rule.file, rule.name, f"{where} (the budget is 1 in {BUDGET}): give rarer `needles`"))
     return found
 
 

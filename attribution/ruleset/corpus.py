@@ -36,4 +36,8 @@ def healthy_lines(folder: Path | None = None) -> tuple[str, ...]:
 def _fill(template: str, number: int) -> str:
     """A template with its placeholders counted up: no random numbers, so that the corpus never changes."""
     word = number * 2654435761 % 2**32
-    return template.replace("{n}", str(number * 37 % 9973)).replace("{x}", f"{word:08x}").replace("{f}", f"{word % 9999 / 1000:.3f}")
+    return (
+        template.replace("{n}", str(number * 37 % 9973))
+        .replace("{x}", f"{word:08x}")
+        .replace("{f}", f"{word % 9999 / 1000:.3f}")
+    )

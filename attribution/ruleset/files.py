@@ -15,13 +15,13 @@ from attribution.model import Action, Domain, EmitType, Maturity, Owner, Role, S
 Problem = tuple[str, str, str]
 
 
-class EdgeTable(Strict):
+class EdgeTable(Strict, frozen=True, kw_only=True):
     symptom: str
     scope: Scope = "job"
     within: float | None = None
 
 
-class SymptomTable(Strict):
+class SymptomTable(Strict, frozen=True, kw_only=True):
     id: str
     says: str
     domain: Domain
@@ -41,17 +41,17 @@ class SymptomTable(Strict):
     detail: str = ""
 
 
-class Emit(Strict):
+class Emit(Strict, frozen=True, kw_only=True):
     type: EmitType
     symptom: str
 
 
-class Context(Strict):
+class Context(Strict, frozen=True, kw_only=True):
     before: int = 0
     after: int = 0
 
 
-class ExtractorTable(Strict):
+class ExtractorTable(Strict, frozen=True, kw_only=True):
     name: str
     match_re: str
     emit: Emit
@@ -68,7 +68,7 @@ class ExtractorTable(Strict):
     last_only: bool = False
 
 
-class FamilyTable(Strict):
+class FamilyTable(Strict, frozen=True, kw_only=True):
     """`template` is an extractor whose text may hold %key%; each member gives the values and its own samples."""
 
     template: dict[str, Any]
@@ -76,7 +76,7 @@ class FamilyTable(Strict):
     symptom: dict[str, Any] | None = None
 
 
-class CatalogTable(Strict):
+class CatalogTable(Strict, frozen=True, kw_only=True):
     """`table` is a CSV beside the file; `key` its key column. `symptom` and `says` may hold %column%."""
 
     name: str
@@ -98,7 +98,7 @@ class CatalogTable(Strict):
     maturity: Maturity = "stable"
 
 
-class MetricTable(Strict):
+class MetricTable(Strict, frozen=True, kw_only=True):
     """`query` may hold {nodes}; the condition holds when `op value` is true for `hold` seconds on end.
 
     mode "value" compares samples, "increase" the growth since the first sample.
@@ -117,7 +117,7 @@ class MetricTable(Strict):
     maturity: Maturity = "stable"
 
 
-class RuleFile(Strict):
+class RuleFile(Strict, frozen=True, kw_only=True):
     schema: Literal[1]
     symptom: tuple[SymptomTable, ...] = ()
     extractor: tuple[ExtractorTable, ...] = ()
@@ -134,7 +134,7 @@ class ImportedExtractor(msgspec.Struct, frozen=True, kw_only=True):
     emit: Emit
 
 
-class MappedSymptom(Strict):
+class MappedSymptom(Strict, frozen=True, kw_only=True):
     """What a site says of a symptom that an imported file names."""
 
     domain: Domain

@@ -9,14 +9,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from attribution.engine.needles import UnsupportedPattern, options
+from attribution.engine.needles import UnsupportedPatternError, options
 from attribution.engine.rules import compile_pattern
 from attribution.errors import RuleError
 from attribution.model import Symptom
 from attribution.rule import Add, Blame, Change, Confident, Demote, Event, Example, PythonRule, Retag, State, Stated, View
 from attribution.ruleset.files import Problem
 
-ALLOWED = frozenset({"attribution.rule", "__future__", "re2", "collections.abc", "typing", "dataclasses", "itertools", "functools", "math"})
+ALLOWED = frozenset(
+    {"attribution.rule", "__future__", "re2", "collections.abc", "typing", "dataclasses", "itertools", "functools", "math"}
+)
 # The plain language is enough for a rule; these names reach around the import check.
 FORBIDDEN_NAMES = frozenset(
     {"open", "exec", "eval", "compile", "__import__", "globals", "locals", "vars", "getattr", "setattr", "delattr", "input",
@@ -73,7 +75,7 @@ def with_needles(rule: PythonRule, path: Path, problems: list[Problem]) -> Pytho
     try:
         compile_pattern(rule.trigger)
         found = options(rule.trigger)
-    except (UnsupportedPattern, ValueError) as error:
+    except (UnsupportedPatternError, ValueError) as error:
         problems.append((str(path), rule.name, f"trigger: {error}"))
         return rule
     if not found:
