@@ -10,6 +10,8 @@ from attribution.engine.rules import RuleSet
 from attribution.model import Event
 
 Key = tuple[str, str | None]
+# What time took out of the attempt explains nothing in it; what an edge demoted still explains what follows from it.
+NO_CAUSE = frozenset({"window", "teardown"})
 
 
 def apply_edges(ledger: Ledger, rules: RuleSet) -> None:
@@ -51,9 +53,9 @@ class _Causes:
         self.all: dict[str, list[Event]] = {}
         for event in ledger.sorted():
             gone = ledger.demoted.get(event.id)
-            if (gone is not None and gone.by is None) or ledger.symptoms[event.symptom].role == "teardown":
+            if gone is not None and (gone.by is None or gone.rule in NO_CAUSE):
                 continue
-            if event.emit == "info":
+            if event.emit == "info" or ledger.symptoms[event.symptom].role == "teardown":
                 continue
             self.at.setdefault((event.symptom, event.node), []).append(event)
             self.all.setdefault(event.symptom, []).append(event)
