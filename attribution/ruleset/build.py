@@ -55,10 +55,11 @@ class Draft:
             self.problems.append((str(path), rule.name, f"name is used twice (also in {self.extractors[rule.name].file})"))
             return
         try:
+            derived = options(rule.pattern)
             compile_pattern(rule.pattern)
             if rule.unless:
                 compile_pattern(rule.unless)
-            found = [frozenset(n.lower() for n in rule.needles)] if rule.needles else options(rule.pattern)
+            found = [frozenset(n.lower() for n in rule.needles)] if rule.needles else derived
         except UnsupportedPatternError as error:
             self.problems.append((str(path), rule.name, f"match_re: {error}"))
             return
