@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 
-from attribution.model import Frozen, Verdict
+from attribution.model import Demoted, Frozen, RootCause, Seen, Verdict
 from attribution.report.escape import clip, columns
 from attribution.report.spans import Line, Style, heading, more, row
 from attribution.report.times import day_of, order, show
@@ -35,8 +35,10 @@ def _all(verdict: Verdict) -> Iterator[Onset]:
     cause = verdict.root_cause
     causes = {cause.symptom} if cause else {candidate.symptom for candidate in verdict.candidates}
     word = "cause" if cause and verdict.verdict == "attributed" else "candidate"
-    marked = [(item, word if item.symptom in causes else "") for item in verdict.symptoms]
-    for item, mark in [*([(cause, word)] if cause else []), *marked, *((item, "demoted") for item in verdict.demoted)]:
+    items: list[tuple[RootCause | Seen | Demoted, str]] = [(cause, word)] if cause else []
+    items += [(item, word if item.symptom in causes else "") for item in verdict.symptoms]
+    items += [(item, "demoted") for item in verdict.demoted]
+    for item, mark in items:
         for evidence in item.evidence:
             if evidence.node:
                 yield Onset(node=evidence.node, time=evidence.time, symptom=item.symptom, says=item.says, mark=mark)
