@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
-from attribution.errors import ConfigError, SattribError
+from attribution.errors import SattribError
 
 _SQLITE: tuple[tuple[tuple[str, ...], str], ...] = (
     (("SQLITE_BUSY", "SQLITE_LOCKED"), "is locked by another process: try again, or see who has it open (`fuser FILE`)"),
@@ -34,8 +34,8 @@ def told(where: str) -> Iterator[None]:
     """Turn the database's errors into one line about `where` (a file, or a URL without its password)."""
     try:
         yield
-    except SattribError:
-        raise
+    except (SattribError, IntegrityError, DataError):
+        raise  # the latter two are faults of ours, not of the database
     except DBAPIError as error:
         raise _told(error.orig, where) from error
     except (SQLAlchemyError, sqlite3.Error) as error:
@@ -49,6 +49,4 @@ def _told(error: BaseException | None, where: str) -> SattribError:
             if name.startswith(prefixes):
                 return ArchiveError(f"{where}: {text.replace('FILE', where)}")
     words = str(error).strip().splitlines() or [type(error).__name__]
-    if isinstance(error, sqlite3.Error):
-        return ArchiveError(f"{where}: {words[0]}")
-    return ConfigError(f"the database refuses: {words[0]}", where)
+    return ArchiveError(f"{where}: the database refuses: {words[0]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote
@@ -20,6 +21,7 @@ from attribution.errors import ConfigError
 from attribution.model import Verdict
 
 _BUSY_SECONDS = 10.0
+_TRIES = 3
 _WRITES = "sattrib_writes"
 
 
@@ -58,11 +60,11 @@ class Archive:
         """
         prepared = [write.prepare(finished) for finished in batch]
         with told(self.where):
-            try:
-                return self._store(prepared, now)
-            except IntegrityError:
+            for _ in range(_TRIES):
+                with suppress(IntegrityError):
+                    return self._store(prepared, now)
                 # Another worker stored the same attempt in between: now its version is seen.
-                return self._store(prepared, now)
+            return self._store(prepared, now)
 
     def _store(self, prepared: list[write.Prepared], now: float) -> tuple[write.StoredVersion, ...]:
         with self._engine.connect().execution_options(**{_WRITES: True}) as connection, connection.begin():
@@ -132,7 +134,7 @@ def _server(url: URL, shown: str) -> Engine:
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
     try:
-        return create_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED")
+        return create_engine(url, pool_pre_ping=True, connect_args={"client_encoding": "utf8"})
     except (ImportError, NoSuchModuleError):
         raise ConfigError("needs the Python package psycopg: install it beside sattrib", shown) from None
 

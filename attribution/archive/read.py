@@ -140,7 +140,8 @@ def rows(
     names = [name for name in VersionRow.__struct_fields__ if name != "responsible_nodes"]
     columns = [verdicts.c[name] if name in verdicts.c else attempts.c[name] for name in names]
     listed = select(verdicts.c.id, *columns).join(attempts, attempts.c.attempt == verdicts.c.attempt).where(*chosen)
-    found = connection.execute(listed.order_by(verdicts.c.stored, verdicts.c.id))
+    order = (verdicts.c.stored, verdicts.c.id) if key is None else (verdicts.c.version,)
+    found = connection.execute(listed.order_by(*order))
     return tuple(
         VersionRow(**dict(zip(names, row[1:], strict=True)), responsible_nodes=tuple(nodes.get(row[0], ()))) for row in found
     )
