@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def no_ambient_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests must not see the job, or the sattrib, of the shell that runs them."""
+    for name in list(os.environ):
+        if name.startswith(("SLURM_", "SATTRIB_")):
+            monkeypatch.delenv(name)
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
