@@ -46,6 +46,8 @@ BITS: dict[str, dict[int, str]] = {
     "TREX": {0x1: NOTICE},
     "NVLPW": {},
 }  # fmt: skip
+# One unit under several names.
+SAME = {f"TLW_{way}_PIPE{n}": f"TLW_{way}" for way in ("RX", "TX") for n in (0, 1)} | {"NVLPW_CTRL": "NVLPW"}
 WORST = (FATAL, POISON, VICTIM, ACCESS, DROPPED, CORRECTED, NOTICE)
 MEANS = {
     FATAL: ("nvl.unit_fatal", "uncorrectable error inside this GPU's link logic"),
@@ -109,18 +111,12 @@ def version_of(unit: str, word: int, xid: int) -> int:
         return 1
     if unit in ("NETIR_LINK_DOWN", "NETIR_INT", "NVLPW") or "_PIPE" in unit:
         return 2
-    return 1 if word & 0x1F == (0 if xid == 150 else xid - 143) and word > 0x7F else 2
+    return 1 if word & 0x1F == (0 if xid == 150 else xid - 143) and word & 0x3E0 else 2
 
 
 def _unit_class(unit: str, status: int, *, fatal: bool) -> str | None:
     """The worst of what the status bits say; None where none of them is known."""
-    base = (
-        unit.removesuffix("0")
-        .removesuffix("1")
-        .removesuffix("_PIPE")
-        .removesuffix("_CTRL" if unit.startswith("NVLPW") else "\0")
-    )
-    known = BITS.get(base) if base in BITS else BITS.get(unit)
+    known = BITS.get(SAME.get(unit, unit))
     if known is None:
         return None
     classes = [c for bit, c in known.items() if status & bit] + ([NOTICE] if status & SOFTWARE else [])
@@ -137,7 +133,7 @@ def decode(xid: int, msg: str) -> Decoded | None:
         return None
     unit, fatal = m.group("unit"), m.group("severity") == "Fatal"
     words = [int(w, 16) for w in (m.group("words") or "").split()]
-    info, status = (words + [0, 0])[:2]
+    info, status = [*words, 0, 0][:2]
     fields = {"unit": unit, "severity": m.group("severity"), "link": m.group("link")}
     if m.group("injected") == "1":
         fields["injected"] = "yes"
