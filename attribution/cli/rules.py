@@ -6,15 +6,21 @@ import sys
 from pathlib import Path
 
 import click
+from attribution.cli.output import write
 
 from attribution import ruleset
-from attribution.cli.output import write
 from attribution.engine.rules import GROUPS, RuleSet
 from attribution.errors import ConfigError
 from attribution.model import KINDS
 from attribution.report.escape import escape
 
-_DIRS = click.option("--rules", "rule_dirs", multiple=True, type=click.Path(path_type=Path), help="A directory of your own rules; may be given again.")
+_DIRS = click.option(
+    "--rules",
+    "rule_dirs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A directory of your own rules; may be given again.",
+)
 
 
 @click.group()
@@ -78,7 +84,10 @@ def _pairs(pairs: list[tuple[str, str]]) -> None:
     for heading, text in pairs:
         if text:
             lead = f"  {heading:12} "
-            write(fill(escape(text), width=100, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False) + "\n")
+            write(
+                fill(escape(text), width=100, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
+                + "\n"
+            )
 
 
 @rules.command()

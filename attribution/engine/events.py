@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from attribution.bundle import Bundle, NodeRecord, Source
+from attribution.engine.hits import Hit
 from attribution.engine.names import Names, pci
-from attribution.engine.source import Hit, SourceReader
+from attribution.engine.source import SourceReader
 from attribution.engine.stamps import Stamp, Zone, iso, parse_when
 from attribution.model import Event, Evidence
 

@@ -20,7 +20,9 @@ def naive(block: bytes, needles=NEEDLES):
     return found
 
 
-pieces = st.sampled_from([b"NVRM", b"nvrm: Xid (", b"tImEouT", b"time", b"\n", b"\n\n", b"\xff\xfe", b"\x00", b" ", b"[E1]", b"xid", b"\r\n"])
+pieces = st.sampled_from(
+    [b"NVRM", b"nvrm: Xid (", b"tImEouT", b"time", b"\n", b"\n\n", b"\xff\xfe", b"\x00", b" ", b"[E1]", b"xid", b"\r\n"]
+)
 
 
 @pytest.mark.parametrize("fast", [False, True])

@@ -78,5 +78,7 @@ def test_after_the_kill_everything_is_teardown_unless_it_began_before():
 
 def test_untimed_lines_after_the_cancel_line_are_teardown():
     mark = event("krn.boot", None, kind="app", source="a", line=5, kill="yes")
-    roots, _ = run(mark, event("ib.retry", "n1", kind="app", source="a", line=9), event("cuda.gone", "n1", kind="app", source="a", line=2))
+    roots, _ = run(
+        mark, event("ib.retry", "n1", kind="app", source="a", line=9), event("cuda.gone", "n1", kind="app", source="a", line=2)
+    )
     assert roots == ["cuda.gone"]

@@ -78,8 +78,10 @@ def test_a_wrong_file_is_refused_with_file_and_name(tmp_path, change, says):
 
 def test_over_the_hit_budget_is_refused(tmp_path):
     common = "NCCL INFO"
-    text = GOOD.replace("^coolantd: leak in rack (?P<rack>\\w+)", common).replace("coolantd: leak in rack r17", "NCCL INFO x").replace(
-        "coolantd: no leak in rack r17", "nothing"
+    text = (
+        GOOD.replace("^coolantd: leak in rack (?P<rack>\\w+)", common)
+        .replace("coolantd: leak in rack r17", "NCCL INFO x")
+        .replace("coolantd: no leak in rack r17", "nothing")
     )
     message = refused(tmp_path, text)
     assert "site-leak" in message
@@ -88,7 +90,9 @@ def test_over_the_hit_budget_is_refused(tmp_path):
 
 def test_all_problems_at_once(tmp_path):
     broken = GOOD.replace("coolantd: leak in rack r17", "coolantd: fine")
-    message = refused(tmp_path, broken + broken.split("schema = 1")[1].replace("site-leak", "Site Leak!").replace("site.leak", "site.leak2"))
+    message = refused(
+        tmp_path, broken + broken.split("schema = 1")[1].replace("site-leak", "Site Leak!").replace("site.leak", "site.leak2")
+    )
     assert message.count("site.toml") >= 3
 
 
@@ -134,7 +138,13 @@ def test_an_imported_symptom_gets_its_place_by_symptom_map(tmp_path):
 
 
 def test_site_python_rules_are_checked_on_the_syntax_tree(tmp_path):
-    for line in ("import os", "from subprocess import run", "from attribution import pipeline", "open('/etc/passwd')", "().__class__"):
+    for line in (
+        "import os",
+        "from subprocess import run",
+        "from attribution import pipeline",
+        "open('/etc/passwd')",
+        "().__class__",
+    ):
         message = refused(tmp_path, line + "\n", "site.py")
         assert "site.py" in message
         assert "line 1" in message
@@ -164,7 +174,9 @@ def test_rules_do_not_depend_on_the_directory_order(tmp_path):
     folder = tmp_path / "rules.d"
     folder.mkdir()
     (folder / "b.toml").write_text(GOOD)
-    (folder / "a.toml").write_text('schema = 1\n[[symptom]]\nid = "site.z"\nsays = "z"\ndomain = "storage"\nsub_domain = "quota"\nrole = "context"\nrank = 9\nadvice = "ask"\nowner = "fs"\n')
+    (folder / "a.toml").write_text(
+        'schema = 1\n[[symptom]]\nid = "site.z"\nsays = "z"\ndomain = "storage"\nsub_domain = "quota"\nrole = "context"\nrank = 9\nadvice = "ask"\nowner = "fs"\n'
+    )
     first, second = ruleset.load((folder,)), ruleset.load((folder,))
     assert first.hash == second.hash
     assert list(first.symptoms) == list(second.symptoms)
