@@ -18,12 +18,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from attribution import ruleset  # noqa: E402
-from attribution.bundle import Attempt, Bundle, Source  # noqa: E402
-from attribution.engine.rules import RuleSet  # noqa: E402
-from attribution.engine.select import needle_lists  # noqa: E402
-from attribution.engine.session import Session  # noqa: E402
-from attribution.ruleset.corpus import healthy_lines  # noqa: E402
+from attribution import ruleset
+from attribution.bundle import Attempt, Bundle, Source
+from attribution.engine.rules import RuleSet
+from attribution.engine.select import needle_lists
+from attribution.engine.session import Session
+from attribution.ruleset.corpus import healthy_lines
 
 WORK = Path(".bench")
 BLOCK = 4 << 20
@@ -117,10 +117,13 @@ def noisy(rules: RuleSet, size: int) -> None:
 
 
 def flood(rules: RuleSet, size: int) -> None:
+    del size
+    WORK.mkdir(exist_ok=True)
+
     def xid(i: int, detail: str) -> str:
         return f"Mar  2 04:{i // 60000 % 60:02d}:{i // 1000 % 60:02d} n1 kernel: NVRM: Xid (PCI:0000:3b:00): 95, pid=77, name=python3, {detail}"
 
-    one = grow(WORK / "flood-one.log", 1, lambda i: "")
+    one = WORK / "flood-one.log"
     one.write_text("".join(xid(i, "Uncontained: LTC TAG. RST: Yes, D-RST: No") + "\n" for i in range(800_000)))
     mixed = WORK / "flood-mixed.log"
     mixed.write_text("".join(xid(i, f"Uncontained: LTC TAG (0x{i % 29:x},0x1). RST: Yes") + "\n" for i in range(800_000)))
@@ -141,6 +144,7 @@ def flood(rules: RuleSet, size: int) -> None:
 
 def memory(rules: RuleSet, size: int) -> None:
     """Peak memory of a child that reads ten times `size` MB from a generator."""
+    del rules
     code = f"import sys; sys.argv = ['run.py', '--child', '{size * 10}']; exec(open({str(Path(__file__))!r}).read())"
     for fast in ("1", ""):
         done = subprocess.run(
@@ -168,9 +172,7 @@ def child(size: int) -> None:
 def generated(size: int) -> Iterator[bytes]:
     lines = quiet_lines()
     block = "\n".join(f"[rank{i % 8}]: {line}" for i, line in enumerate(lines)).encode() + b"\n"
-    number = 0
-    for _ in range(size // len(block) + 1):
-        number += 1
+    for number in range(size // len(block) + 1):
         yield block + f"[rank{number % 8}]: RuntimeError: distinct failure number {number}\n".encode()
 
 

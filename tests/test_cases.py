@@ -8,10 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import judge
 import jsonschema
+import judge
 import msgspec
 import pytest
+
 from attribution import ruleset
 from attribution.bundle import Bundle, Source
 from attribution.engine.select import as_text, select

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from attribution import pipeline, ruleset
 from attribution.connectors.bundle import read_bundle
 from attribution.errors import ConfigError

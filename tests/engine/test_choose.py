@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from tools import event, ledger, rule_set, symptom
+
 from attribution.engine.choose import blame, choose
 from attribution.engine.edges import apply_edges, apply_same_line
-from tools import event, ledger, rule_set, symptom
 
 HW = symptom(
     "hw.bus",
@@ -214,5 +215,5 @@ def test_the_order_of_events_does_not_matter():
     answers = set()
     for order in itertools.permutations(events):
         ids, book = kept(rules, *order)
-        answers.add((tuple(ids), tuple(sorted(book.demoted.items()))[0][0], tuple(t.what for t in book.trail)))
+        answers.add((tuple(ids), next(iter(sorted(book.demoted.items())))[0], tuple(t.what for t in book.trail)))
     assert len(answers) == 1

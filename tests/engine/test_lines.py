@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from attribution.engine.lines import parse
-from attribution.engine.stamps import Zone, iso
 from hypothesis import given
 from hypothesis import strategies as st
+
+from attribution.engine.lines import parse
+from attribution.engine.stamps import Zone, iso
 
 REFERENCE = 1_772_425_000.0  # 2026-03-02
 

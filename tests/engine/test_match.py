@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from attribution.engine.match import Prefilter
-from attribution.engine.needles import UnsupportedPatternError, choose, options
 from hypothesis import given
 from hypothesis import strategies as st
+
+from attribution.engine.match import Prefilter
+from attribution.engine.needles import UnsupportedPatternError, choose, options
 
 NEEDLES = {"xid (": ("a",), "nvrm": ("a", "b"), "timeout": ("c",), "time": ("d",), "[e1]": ("e",)}
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tools import attempt, bundle, line_rule, rule_set, symptom
+
 from attribution.bundle import Source
 from attribution.engine.session import Session
 from attribution.model import Coverage
 from attribution.rule import Accumulated, Example, PythonRule
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tools import attempt, bundle, line_rule, rule_set, symptom
 
 LOST = symptom("gpu.lost", rank=10, explains=["app.error"], drains=True)
 ERROR = symptom("app.error", "application", rank=60)

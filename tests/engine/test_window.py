@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tools import attempt, event, ledger, rule_set, symptom
+
 from attribution.bundle import Boot, NodeRecord
 from attribution.engine.edges import apply_edges
 from attribution.engine.window import apply_kill, apply_window, settle_lingering
-from tools import attempt, event, ledger, rule_set, symptom
 
 START, END = 1_000_000.0, 1_003_600.0
 BUS = symptom("gpu.bus", lingers="boot", explains=[{"symptom": "cuda.gone", "scope": "node"}])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from attribution import pipeline, ruleset
 from attribution.errors import RuleError
 
@@ -54,19 +55,19 @@ def test_a_good_file_loads_and_changes_the_hash(tmp_path):
         (("^coolantd: leak in rack (?P<rack>\\w+)", "\\d+ \\w+"), "has no needle"),
         (("^coolantd: leak in rack (?P<rack>\\w+)", "coolantd(?! ok)"), "look-around"),
         (("^coolantd: leak in rack (?P<rack>\\w+)", "coolantd(unclosed"), "does not parse: missing )"),
-        (("match = [\"Mar  2 04:18:56 n1 coolantd: leak in rack r17\"]\n", ""), "needs at least one `match`"),
-        (("no_match = [\"Mar  2 04:18:56 n1 coolantd: no leak in rack r17\"]\n", ""), "needs at least one `match`"),
+        (('match = ["Mar  2 04:18:56 n1 coolantd: leak in rack r17"]\n', ""), "needs at least one `match`"),
+        (('no_match = ["Mar  2 04:18:56 n1 coolantd: no leak in rack r17"]\n', ""), "needs at least one `match`"),
         (("coolantd: leak in rack r17", "coolantd: fine"), "match sample 1 does not match"),
         (("coolantd: no leak in rack r17", "coolantd: leak in rack r18"), "no_match sample 1 matches"),
         (('symptom = "site.leak" }', 'symptom = "site.leek" }'), "symptom site.leek is not declared"),
         (('reads = ["syslog"]', 'reads = ["sylog"]'), "'sylog' is no source kind"),
-        (('rank = 5', 'rank = "5"'), "Expected `int`"),
-        (('rank = 5', 'rank = 5\nrnak = 6'), "rnak"),
+        (("rank = 5", 'rank = "5"'), "Expected `int`"),
+        (("rank = 5", "rank = 5\nrnak = 6"), "rnak"),
         (('role = "root"', 'role = "cause"'), "role"),
         (('name = "site-leak"', 'name = "xid"'), "used twice"),
-        (('schema = 1', 'schema = 2'), "schema = 2 is not known"),
-        (('schema = 1', 'schema = 1\n[[extractr]]\nname = "x"'), "unknown key `extractr`"),
-        (('schema = 1', 'schema = = 1'), "not valid TOML"),
+        (("schema = 1", "schema = 2"), "schema = 2 is not known"),
+        (("schema = 1", 'schema = 1\n[[extractr]]\nname = "x"'), "unknown key `extractr`"),
+        (("schema = 1", "schema = = 1"), "not valid TOML"),
     ],
 )  # fmt: skip
 def test_a_wrong_file_is_refused_with_file_and_name(tmp_path, change, says):
