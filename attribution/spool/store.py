@@ -1,5 +1,6 @@
 """Records as files: every change of state is one rename, so a crash at any moment loses and doubles nothing."""
-# ruff: noqa: PTH - which system calls happen, and in which order, is what this file is about; its tests stop at each.
+# ruff: noqa: PTH102, PTH104, PTH108, PTH116, PTH208
+# Which system calls happen, and in which order, is what this file is about; its tests stop at each of them.
 
 from __future__ import annotations
 
