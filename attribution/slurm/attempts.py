@@ -53,7 +53,7 @@ def with_memory(accounted: Accounted, memory: InMemory | None) -> Accounted:
     shown = attempt.exit_code
     changed = msgspec.structs.replace(
         attempt,
-        reason=memory.reason or attempt.reason,
+        reason=_reason(attempt, memory) or attempt.reason,
         exit_code=unshift(shown, memory.exit_code),
         # The job's exit code is its batch script's.
         steps=tuple(
@@ -64,6 +64,13 @@ def with_memory(accounted: Accounted, memory: InMemory | None) -> Accounted:
         ),
     )
     return msgspec.structs.replace(accounted, attempt=changed)
+
+
+def _reason(attempt: Attempt, memory: InMemory) -> str | None:
+    """Slurm's word; 22.05 calls it JobLaunchFailure too when a signal ended a batch script that ran (later: RaisedSignal)."""
+    signal = memory.exit_code.rpartition(":")[2]
+    ran = any(step.step_id == "batch" and step.exit_code == f"0:{signal}" for step in attempt.steps)
+    return f"RaisedSignal:{signal}" if memory.reason == "JobLaunchFailure" and signal != "0" and ran else memory.reason
 
 
 def _runs(jobs: Sequence[Row]) -> list[list[Row]]:
@@ -88,23 +95,28 @@ def _continues(before: Row, row: Row) -> bool:
         before["State"]
     ) != "RESIZING":
         return False
-    end, start = epoch(before["End"]), epoch(row["Start"])
-    return end is not None and start is not None and abs(start - end) <= JOINT
+    end = epoch(before["End"])
+    # 22.05 keeps the first start and puts the time of the resize into Submit; 24.11 puts it into both.
+    begins = [time for name in ("Start", "Submit") if (time := epoch(row.get(name, ""))) is not None]
+    return end is not None and any(abs(time - end) <= JOINT for time in begins)
 
 
 def _accounted(run: list[Row], step_rows: list[Row], texts: Texts | None) -> Accounted:
     first, last = run[0], run[-1]
     steps = unshift_steps([_step(row, texts or {}) for row in step_rows], last.get("DerivedExitCode", ""))
-    attempt = _attempt(run, steps)
+    nodes = tuple(dict.fromkeys(name for row in run for name in expand(row["NodeList"])))
+    # Of a job that was cancelled in the queue 22.05 gives the time of that as its start.
+    start = epoch(first["Start"]) if nodes else None
+    attempt = _attempt(run, nodes, start, steps)
     text = (texts or {}).get((last["JobIDRaw"], last["DBIndex"]), {})
     known = Accounted(
         attempt=attempt,
         job=last["JobID"],
         raw_id=last["JobIDRaw"],
         aliases=tuple(row["DBIndex"] for row in run[:-1]),
-        starts=tuple(time for row in run if (time := epoch(row["Start"])) is not None),
+        starts=tuple(time for row in run if start is not None and (time := epoch(row["Start"])) is not None),
         sluids=tuple(sluid for row in run if (sluid := row.get("SLUID", ""))),
-        start=epoch(first["Start"]),
+        start=start,
         end=epoch(last["End"]),
         name=text.get("JobName", ""),
         work_dir=text.get("WorkDir", ""),
@@ -120,7 +132,7 @@ def with_output(accounted: Accounted, stdout: str, stderr: str, work_dir: str = 
     return msgspec.structs.replace(named, attempt=msgspec.structs.replace(named.attempt, stdout=out, stderr=err))
 
 
-def _attempt(run: list[Row], steps: tuple[Step, ...]) -> Attempt:
+def _attempt(run: list[Row], nodes: tuple[str, ...], start: int | None, steps: tuple[Step, ...]) -> Attempt:
     first, last = run[0], run[-1]
     match = _ID.fullmatch(last["JobID"])
     number, task, offset = match.groups() if match else (None, None, None)
@@ -130,8 +142,8 @@ def _attempt(run: list[Row], steps: tuple[Step, ...]) -> Attempt:
         job_id=last["JobIDRaw"],
         state=last["State"],
         exit_code=last.get("ExitCode") or "0:0",
-        nodes=tuple(dict.fromkeys(name for row in run for name in expand(row["NodeList"]))),
-        start=iso(epoch(first["Start"])),
+        nodes=nodes,
+        start=iso(start),
         end=iso(epoch(last["End"])),
         array_job_id=number if task else None,
         array_task_id=task,

@@ -31,7 +31,8 @@ def output_files(accounted: Accounted, stdout: str, stderr: str) -> tuple[str | 
 def expand(pattern: str, symbols: Mapping[str, str], work_dir: str) -> str | None:
     """One pattern into an absolute path; None where it is relative and the working directory is not known.
 
-    With a backslash anywhere nothing is replaced, and each backslash only protects what follows it.
+    With a backslash anywhere nothing is replaced, and each backslash only protects what follows it. (26.05 drops two in
+    a row altogether: a file whose name was meant to have a backslash in it is not found there.)
     """
     if "\\" in pattern:
         name = re.sub(r"(?s)\\(.?)", r"\1", pattern)

@@ -15,7 +15,7 @@ from attribution.slurm.times import epoch
 from attribution.slurm.values import InMemory
 
 _COLUMNS = ("JobID", "State", "exit_code", "StartTime", "EndTime", "Reason")
-_LINE = re.compile(r"([0-9]+)\|([A-Z_]+)\|([0-9]+:[0-9]+)\|([^|]*)\|([^|]*)\|(.*)\|", re.ASCII)
+_LINE = re.compile(r"([0-9]+)\|([A-Z_]+)\|([0-9]+(?::[0-9]+)?)\|([^|]*)\|([^|]*)\|(.*)\|", re.ASCII)
 
 
 def command(squeue: str, raw_ids: Iterable[str] | None) -> list[str]:
@@ -31,10 +31,18 @@ def parse(text: str) -> dict[str, InMemory]:
         if match := _LINE.fullmatch(line.strip()):
             raw_id, state, exit_code, start, end, reason = match.groups()
             found[raw_id] = InMemory(
-                raw_id=raw_id, state=state, exit_code=exit_code, start=epoch(start), end=epoch(end),
+                raw_id=raw_id, state=state, exit_code=_exit_code(exit_code), start=epoch(start), end=epoch(end),
                 reason=None if reason in {"", "None", "(null)"} else reason,
             )  # fmt: skip
     return found
+
+
+def _exit_code(text: str) -> str:
+    """22.05 prints the wait status as a number (2304 is 9:0), later ones `code:signal`."""
+    if ":" in text:
+        return text
+    status = int(text)
+    return f"{status >> 8 & 0xFF}:{status & 0x7F}"
 
 
 def has_comment(show_job: str) -> bool:

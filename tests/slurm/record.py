@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from attribution.slurm.cli import Cli
 HERE = Path(__file__).parent
 PROGRAMS = ("sacct", "scontrol", "squeue", "sacctmgr")
 CONFIG = parse("[slurm]\n" + "".join(f'{name} = "/usr/bin/{name}"\n' for name in PROGRAMS))
+DOCKER = {"HOME": "/root", **{name: value for name, value in os.environ.items() if name == "DOCKER_HOST"}}
 HOSTLISTS = (HERE / "recorded" / "hostlists.txt").read_text().split("\n")
 
 
@@ -26,13 +28,12 @@ async def main(container):
 
     async def inside(argv, *, env=None, **more):
         words = [word for key, value in (env or {}).items() for word in ("-e", f"{key}={value}")]
-        done = await proc.arun(
-            ["/usr/bin/docker", "exec", *words, container, *argv], **{**more, "check": False, "timeout": 400}
-        )
+        argv_there = ["/usr/bin/docker", "exec", *words, container, *argv]
+        done = await proc.arun(argv_there, **{**more, "env": DOCKER, "check": False, "timeout": 400})
         answers.append({"argv": list(argv), "stdout": done.text, "stderr": done.stderr.decode(), "returncode": done.returncode})
         return done
 
-    await proc.arun(["/usr/bin/docker", "cp", str(HERE / "scenario.sh"), f"{container}:/tmp/scenario.sh"])
+    await proc.arun(["/usr/bin/docker", "cp", str(HERE / "scenario.sh"), f"{container}:/tmp/scenario.sh"], env=DOCKER)
     jobs = (await inside(["/bin/bash", "/tmp/scenario.sh"])).text.strip().split("\n")[-1]
     answers.clear()
     slurm = Cli(CONFIG, inside, lambda: "<>")
@@ -43,7 +44,8 @@ async def main(container):
     await slurm.in_memory(None)
     await slurm.in_memory(["999999"])
     await slurm.completing()
-    await slurm.nodes(["node-01", "node-02", "node-03"])
+    nodes = sorted({name for one in known for name in one.attempt.nodes})
+    await slurm.nodes(nodes)
     await slurm.comments(jobs.split(","))
     two = next(one for one in known if one.name == "two")
     await slurm.neighbours(two, two.start - 900, two.end + 300)
@@ -55,13 +57,17 @@ async def main(container):
         answers.pop()
         hostlists[text] = done.text.split("\n")[:-1] if not done.stderr else None
     files = (await inside(["/bin/ls", "/shared/alice"])).text.split("\n")
-    down = (await inside(["/bin/cat", "/tmp/node-down"])).text
+    drained = (await inside(["/bin/cat", "/tmp/drained"])).text
     del answers[-2:]
-    json.dump(
-        {"jobs": jobs.split(","), "answers": answers, "hostlists": hostlists, "files": files, "down": down},
-        sys.stdout,
-        indent=1,
-    )
+    kept = {
+        "jobs": jobs.split(","),
+        "nodes": nodes,
+        "answers": answers,
+        "hostlists": hostlists,
+        "files": files,
+        "drained": drained,
+    }
+    json.dump(kept, sys.stdout, indent=1)
 
 
 asyncio.run(main(sys.argv[1]))

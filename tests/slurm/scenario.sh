@@ -4,6 +4,7 @@
 set -u
 as() { (cd /shared/alice && exec runuser -u alice -- "$@"); }
 ids=()
+mapfile -t nodes < <(sinfo -h -N -o %N | sort -u)
 submit() { id=$(as sbatch --parsable "$@" 2> /dev/null) && ids+=("$id"); }
 until_state() { for _ in {1..120}; do [[ $(squeue -h -j "$1" -o %T 2> /dev/null) == "$2" ]] && return; sleep .5; done; }
 submit -J ok --wrap 'srun hostname'
@@ -30,15 +31,17 @@ submit -J timeout -t 1 --wrap 'sleep 600'; timeout=$id
 submit -J resize -N2 --wrap 'srun -N2 hostname; sleep 3; scontrol update JobId=$SLURM_JOB_ID NumNodes=1
 . ./slurm_job_${SLURM_JOB_ID}_resize.sh; srun -N1 hostname; sleep 3; exit 7'
 submit -J requeued --requeue --wrap 'sleep 20'; until_state "$id" RUNNING; as scontrol requeue "$id"
-submit -J preempted -w node-02 --exclusive --requeue --wrap 'sleep 20'; until_state "$id" RUNNING
-submit -J urgent -p urgent -w node-02 --exclusive --wrap 'sleep 2'; until_state "$id" RUNNING
-submit -J lost -w node-03 -N2 --requeue --wrap 'srun -N2 sleep 60'; lost=$id; until_state "$id" RUNNING
-submit -J lost-for-good -w node-03 --no-requeue --wrap 'sleep 60'; until_state "$id" RUNNING
+submit -J preempted -w "${nodes[1]}" --exclusive --requeue --wrap 'sleep 20'; until_state "$id" RUNNING
+submit -J urgent -p urgent -w "${nodes[1]}" --exclusive --wrap 'sleep 2'; until_state "$id" RUNNING
+submit -J lost -w "${nodes[2]}" -N2 --requeue --wrap 'srun -N2 sleep 60'; lost=$id; until_state "$id" RUNNING
+submit -J lost-for-good -w "${nodes[2]}" --no-requeue --wrap 'sleep 60'; until_state "$id" RUNNING
 sleep 2
-scontrol update node=node-03 state=down reason="lost by the scenario: x=1 [a]"; sleep 3
-scontrol -o show node node-03 > /tmp/node-down
-scontrol update node=node-03 state=resume 2> /dev/null
+scontrol update node="${nodes[2]}" state=down reason="lost by the scenario"; sleep 3
+scontrol update node="${nodes[2]}" state=resume 2> /dev/null
 scancel "$lost"
 until_state "$timeout" TIMEOUT
 sleep 12
+scontrol update node="${nodes[2]}" state=drain reason="drained: x=1 [a]"
+scontrol -o show node "${nodes[2]}" > /tmp/drained
+scontrol update node="${nodes[2]}" state=resume
 (IFS=,; echo "${ids[*]}")
