@@ -26,6 +26,11 @@ def verdict_line(verdict: Verdict, width: int = 200) -> str:
     return before + nodes + after
 
 
+def job_line(verdict: Verdict) -> str:
+    """The same after the job's id, ended by a newline."""
+    return f"{clip(verdict.attempt.job_id, 40)}  {verdict_line(verdict)}\n"
+
+
 def comment_line(verdict: Verdict, aliases: Mapping[str, Sequence[str]] | None = None) -> str:
     """The AdminComment: lower-case ASCII, at most 200 characters, six words after one another, no text of logs or users.
 

@@ -51,7 +51,7 @@ def _proof(pieces: tuple[Evidence, ...]) -> list[str]:
     shown = []
     for piece in pieces[:_MOST]:
         where = [f"{piece.source}:{piece.line}", piece.node or "", show(piece.time)]
-        shown += [escape("  ".join(part for part in where if part)), "  " + clip(piece.text, 500)]
+        shown += [clip("  ".join(part for part in where if part), 200), "  " + clip(piece.text, 500)]
     return _fenced([*shown, *([f"… {len(pieces) - _MOST} more"] if len(pieces) > _MOST else [])])
 
 
