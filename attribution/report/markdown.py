@@ -10,7 +10,8 @@ from attribution.report.nodes import fold
 from attribution.report.spans import TIMES
 from attribution.report.times import duration, show
 
-_MARKS_RE = re.compile(r"[\\`*_\[\]<>#|~&!$]|^[-+=]|(?<=^[0-9])[.)]|(?<=:)//|(?<=www)\.")
+_MARKS_RE = re.compile(r"[\\`*_\[\]<>#|~&!$]|^[-+=]|(?<=:)//|(?<=www)\.")
+_NUMBER_RE = re.compile(r"^([0-9]+)([.)])")
 _MOST = 20
 
 
@@ -28,7 +29,8 @@ def markdown(verdict: Verdict) -> str:
 
 def prose(text: str, most: int = 500) -> str:
     """`text` as ordinary words of a paragraph: no mark in it means anything, and nobody is notified."""
-    return _MARKS_RE.sub(lambda m: "".join("\\" + char for char in m.group()), clip(text, most)).replace("@", "@<!-- -->")
+    shown = _MARKS_RE.sub(lambda m: "".join("\\" + char for char in m.group()), clip(text.strip(), most))
+    return _NUMBER_RE.sub(r"\1\\\2", shown).replace("@", "@<!-- -->")
 
 
 def code(text: str, most: int = 500) -> str:
