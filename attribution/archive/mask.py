@@ -151,6 +151,8 @@ _RULES: tuple[Rule, ...] = (
     ((b"--",), _sub(_FLAG, lambda m: m.group(1) + _quoted(m.group(2)))),
     (_NAME_NEEDLES, _assigned),
 )
+# Most text holds no needle at all: one look says so.
+_ANY_RE = _pattern("(?i)" + "|".join(sorted({re.escape(needle.decode()) for needles, _ in _RULES for needle in needles})))
 
 
 def mask(text: str) -> str:
@@ -172,6 +174,8 @@ def mask_bytes(raw: bytes) -> bytes:
 
 
 def _one_pass(raw: bytes) -> bytes:
+    if _ANY_RE.search(raw) is None:
+        return raw
     lowered = raw.lower()
     for needles, replace in _RULES:
         if any(needle in lowered for needle in needles):

@@ -49,7 +49,7 @@ def analyze(
     now: float | None,
     color: Color,
 ) -> None:
-    """Attribute the evidence bundle in DIR (bundle.json and its log files)."""
+    """Attribute an evidence bundle: DIR with bundle.json and its logs."""
     from attribution.pipeline import analyze_bundle
 
     analyzed = analyze_bundle(directory, rule_dirs, explain)

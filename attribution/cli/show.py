@@ -28,7 +28,7 @@ def show(job: str, *, archive: str, version: int | None, form: str | None, expla
     """Show the verdict of a job that is in an archive.
 
     JOBID is 4242, 4242_7 for an array's task, 4242+1 for a part of a heterogeneous job, an SLUID, or an attempt's key.
-    Of a job that was requeued every attempt is shown, the oldest first.
+    Of a job that was requeued every attempt is shown, the oldest first; with --json, one document after another.
     """
     _show(job, archive, version, form, explain=explain, color=color)
 
