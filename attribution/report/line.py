@@ -21,7 +21,9 @@ def verdict_line(verdict: Verdict, width: int = 200) -> str:
     Many nodes are cut so that it stays within about `width` cells.
     """
     before = f"{verdict.terminal_state}  {clip(f'{verdict.domain}/{verdict.sub_domain}', 44)}  "
-    after = f"  {verdict.confidence}" + (f"  ({verdict.verdict})" if verdict.verdict in ("ambiguous", "insufficient") else "")
+    after = f"  {clip(verdict.confidence, 8)}" + (
+        f"  ({verdict.verdict})" if verdict.verdict in ("ambiguous", "insufficient") else ""
+    )
     nodes = clip(fold(verdict.responsible_nodes), max(width - len(before) - len(after), 8)) or "-"
     return before + nodes + after
 

@@ -19,7 +19,7 @@ def markdown(verdict: Verdict) -> str:
     """A self-contained piece of Markdown, ended by a newline. Long lists end with how many more there are."""
     nodes = code(fold(verdict.responsible_nodes)) if verdict.responsible_nodes else "no node named"
     title = f"**{prose(verdict.terminal_state)}**: {prose(verdict.domain)}/{prose(verdict.sub_domain)}, {nodes}"
-    lines = [f"{title}, confidence {verdict.confidence} ({prose(verdict.verdict.replace('_', ' '))})", "", _job(verdict)]
+    lines = [f"{title}, confidence {prose(verdict.confidence)} ({prose(verdict.verdict.replace('_', ' '))})", "", _job(verdict)]
     for part in (_why, _candidates, _missing, _advice, _demoted, _coverage):
         found = part(verdict)
         lines += ["", *found] if found else []

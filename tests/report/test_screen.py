@@ -7,9 +7,12 @@ import pytest
 import sample_verdicts as samples
 from msgspec.structs import replace
 
+from attribution.archive.rewrite import rewrite
 from attribution.model import Coverage, Diagnostic, Seen
 from attribution.report.escape import columns
 from attribution.report.explain import explain
+from attribution.report.line import job_line
+from attribution.report.markdown import markdown
 from attribution.report.onset import onsets
 from attribution.report.spans import plain
 from attribution.report.text import screen
@@ -149,3 +152,14 @@ def test_explain_says_that_there_is_no_trail() -> None:
     from msgspec import UNSET
 
     assert "No trail was kept" in plain(explain(replace(samples.attributed(), trail=UNSET)))
+
+
+def test_whatever_field_hostile_text_comes_in_by() -> None:
+    """Every text of a verdict, commands and names as well, is one line of visible characters."""
+    hostile = "a\x1b[2Jb\u202ec\nd\x00\ud800"
+    verdict = rewrite(samples.attributed(), lambda item: item + hostile if isinstance(item, str) else item)
+    verdict = replace(verdict, verdict="attributed")
+    both = replace(verdict, verdict="ambiguous", candidates=samples.ambiguous().candidates)
+    for text in (plain(screen(verdict)), plain(screen(both)), plain(explain(verdict)), markdown(verdict), job_line(verdict)):
+        assert not set(text) & set("\x1b\u202e\x00\ud800")
+        assert "\nd" not in text
