@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from attribution.model import Verdict
-from attribution.report.escape import clip
+from attribution.report.escape import clip, escape
 from attribution.report.nodes import fold
 
 COMMENT_PREFIX = "sattrib:1"
@@ -21,11 +21,9 @@ def verdict_line(verdict: Verdict, width: int = 200) -> str:
     Many nodes are cut so that it stays within about `width` cells.
     """
     before = f"{verdict.terminal_state}  {clip(f'{verdict.domain}/{verdict.sub_domain}', 44)}  "
-    after = f"  {clip(verdict.confidence, 8)}" + (
-        f"  ({verdict.verdict})" if verdict.verdict in ("ambiguous", "insufficient") else ""
-    )
+    after = f"  {verdict.confidence}" + (f"  ({verdict.verdict})" if verdict.verdict in ("ambiguous", "insufficient") else "")
     nodes = clip(fold(verdict.responsible_nodes), max(width - len(before) - len(after), 8)) or "-"
-    return before + nodes + after
+    return escape(before + nodes + after)
 
 
 def job_line(verdict: Verdict) -> str:
