@@ -52,7 +52,7 @@ def analyze(
     """Attribute an evidence bundle: DIR with bundle.json and its logs."""
     from attribution.pipeline import analyze_bundle
 
-    analyzed = analyze_bundle(directory, rule_dirs, explain)
+    analyzed = analyze_bundle(directory, rule_dirs, explain=explain)
     if archive is None:
         answer(analyzed.verdict, form, explain=explain, color=color)
         return

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import click
-from attribution.cli.output import write
 
 from attribution import ruleset
+from attribution.cli.output import write
 from attribution.engine.rules import GROUPS, RuleSet
 from attribution.errors import ConfigError
 from attribution.model import KINDS
@@ -132,4 +132,5 @@ def _text(line: str | None, file: Path | None) -> str:
 
 
 def _load(rule_dirs: tuple[Path, ...]) -> RuleSet:
+
     return ruleset.load(rule_dirs, samples=False)

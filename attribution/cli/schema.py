@@ -31,7 +31,7 @@ def json_schema(what: str) -> dict[str, Any]:
     from attribution.model import Verdict
 
     kind: type[Any] = {"verdict": Verdict, "bundle": Bundle}[what]
-    (root,), parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}", schema_hook=_any)
+    (root,), parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:sattrib:{what}:1",
@@ -39,10 +39,3 @@ def json_schema(what: str) -> dict[str, Any]:
         **root,
         "$defs": {name: parts[name] for name in sorted(parts)},
     }
-
-
-def _any(kind: type[Any]) -> dict[str, Any]:
-    """A fact can be any JSON value."""
-    if kind is object:
-        return {"description": "Any JSON value."}
-    raise NotImplementedError(kind)

@@ -215,7 +215,7 @@ def test_two_writers_share_the_archive(tmp_path: Path) -> None:
             with open_archive(file) as opened:
                 for i in range(20):
                     keep(opened, samples.attributed(), f"{name}{i}")
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
