@@ -11,7 +11,7 @@ from typing import Literal
 from attribution.model import CoverageState, SourceKind, Strict
 
 
-class Step(Strict):
+class Step(Strict, frozen=True, kw_only=True):
     """One step row of sacct: `step_id` as sacct prints it after the dot ("0", "batch", "extern")."""
 
     step_id: str
@@ -23,7 +23,7 @@ class Step(Strict):
     end: str | None = None
 
 
-class AttemptEvent(Strict):
+class AttemptEvent(Strict, frozen=True, kw_only=True):
     """Something Slurm did to the attempt while it ran."""
 
     kind: Literal["suspend", "resume", "signal", "requeue", "node_state"]
@@ -32,7 +32,7 @@ class AttemptEvent(Strict):
     detail: str = ""
 
 
-class AllocationFailure(Strict):
+class AllocationFailure(Strict, frozen=True, kw_only=True):
     """The failure of the allocation that this record is only a part of; `time` is when Slurm reported it."""
 
     allocation_id: str
@@ -42,7 +42,7 @@ class AllocationFailure(Strict):
     time: str | None = None
 
 
-class ExecutionCancellation(Strict):
+class ExecutionCancellation(Strict, frozen=True, kw_only=True):
     """A cancellation that the caller has established for this very record; the time carries its zone."""
 
     record_id: str
@@ -50,7 +50,7 @@ class ExecutionCancellation(Strict):
     time: str
 
 
-class Attempt(Strict):
+class Attempt(Strict, frozen=True, kw_only=True):
     """One run of one job, as Slurm's records describe it. `state` is sacct's word ("CANCELLED by 1021")."""
 
     cluster: str
@@ -86,7 +86,7 @@ class Attempt(Strict):
     execution_cancellation: ExecutionCancellation | None = None
 
 
-class GivenCoverage(Strict):
+class GivenCoverage(Strict, frozen=True, kw_only=True):
     """What a collector says of a source that it put into a bundle."""
 
     state: CoverageState
@@ -94,7 +94,7 @@ class GivenCoverage(Strict):
     cut: tuple[str, ...] = ()
 
 
-class Source(Strict):
+class Source(Strict, frozen=True, kw_only=True):
     """One stream of evidence. For kind app, `node` is where the file was written, not whom its lines speak of."""
 
     path: str
@@ -105,19 +105,19 @@ class Source(Strict):
     coverage: GivenCoverage | None = None
 
 
-class Boot(Strict):
+class Boot(Strict, frozen=True, kw_only=True):
     id: str
     start: str
 
 
-class Clock(Strict):
+class Clock(Strict, frozen=True, kw_only=True):
     """Seconds that the node's clock is ahead of true time, and the uncertainty of that."""
 
     offset: float = 0.0
     uncertainty: float = 0.0
 
 
-class Gpu(Strict):
+class Gpu(Strict, frozen=True, kw_only=True):
     """`mine`: allocated to this attempt; null where nobody knows."""
 
     index: int
@@ -126,7 +126,7 @@ class Gpu(Strict):
     mine: bool | None = None
 
 
-class NodeRecord(Strict):
+class NodeRecord(Strict, frozen=True, kw_only=True):
     name: str
     aliases: tuple[str, ...] = ()
     addresses: tuple[str, ...] = ()
@@ -137,7 +137,7 @@ class NodeRecord(Strict):
     reason: str = ""
 
 
-class Neighbour(Strict):
+class Neighbour(Strict, frozen=True, kw_only=True):
     """Another attempt that shared nodes with this one."""
 
     job_id: str
@@ -150,7 +150,7 @@ class Neighbour(Strict):
     gpus: tuple[str, ...] = ()
 
 
-class HistoryItem(Strict):
+class HistoryItem(Strict, frozen=True, kw_only=True):
     """An earlier symptom of a node or GPU, out of the archive."""
 
     node: str
@@ -161,7 +161,7 @@ class HistoryItem(Strict):
     uid: int | None = None
 
 
-class Bundle(Strict):
+class Bundle(Strict, frozen=True, kw_only=True):
     """bundle.json: everything a verdict depends on, beside the rules and the engine."""
 
     schema: Literal[1]
@@ -170,5 +170,3 @@ class Bundle(Strict):
     nodes: tuple[NodeRecord, ...] = ()
     neighbours: tuple[Neighbour, ...] = ()
     history: tuple[HistoryItem, ...] = ()
-
-

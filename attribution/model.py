@@ -20,12 +20,12 @@ KINDS: tuple[SourceKind, ...] = (
 NODE_LOGS: frozenset[str] = frozenset({"kern", "dmesg", "journal", "syslog"})
 # Users can't write here. kern and syslog files join only by `[collect] trusted_files`: rsyslog accepts a
 # kernel-looking datagram from any user.
-TRUSTED: frozenset[str] = frozenset({"dmesg", "journal", "fabricmanager", "slurmctld", "slurmdbd", "slurmd", "spank", "metric", "record"})
+TRUSTED: frozenset[str] = frozenset(
+    {"dmesg", "journal", "fabricmanager", "slurmctld", "slurmdbd", "slurmd", "spank", "metric", "record"}
+)
 
 CoverageState = Literal["read", "partial", "empty", "stale", "denied", "unreachable", "timed_out", "not_configured"]
-Domain = Literal[
-    "hardware", "network", "storage", "platform", "container", "scheduler", "application", "unknown", "none"
-]
+Domain = Literal["hardware", "network", "storage", "platform", "container", "scheduler", "application", "unknown", "none"]
 DOMAINS: tuple[Domain, ...] = (
     "hardware", "network", "storage", "platform", "container", "scheduler", "application", "unknown", "none",
 )  # fmt: skip
@@ -55,7 +55,7 @@ class Strict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
 # ---- evidence ------------------------------------------------------------------------------------------------------
 
 
-class Coverage(Frozen):
+class Coverage(Frozen, frozen=True, kw_only=True):
     """What became of one expected source. `cut` names the needles whose hits a cap cut."""
 
     source: str
@@ -73,7 +73,7 @@ class Coverage(Frozen):
 # ---- symptoms and events ------------------------------------------------------------------------------------------
 
 
-class Explains(Frozen):
+class Explains(Frozen, frozen=True, kw_only=True):
     """One cascade edge: the owner of it demotes `symptom` (an id or a glob) inside `scope`."""
 
     symptom: str
@@ -81,7 +81,7 @@ class Explains(Frozen):
     within: float | None = None
 
 
-class Symptom(Frozen):
+class Symptom(Frozen, frozen=True, kw_only=True):
     """A registered meaning. Lower `rank` is stronger; it orders candidates inside a domain only."""
 
     id: str
@@ -104,7 +104,7 @@ class Symptom(Frozen):
     detail: str = ""
 
 
-class Evidence(Frozen):
+class Evidence(Frozen, frozen=True, kw_only=True):
     """A pointer to verbatim text. `line` counts from 1; `time` is null where the line has none of its own."""
 
     source: str
@@ -115,7 +115,7 @@ class Evidence(Frozen):
     time: str | None = None
 
 
-class Event(Frozen):
+class Event(Frozen, frozen=True, kw_only=True):
     """What one rule recognised, repeated lines folded into one.
 
     `time` is on `clock`: "wall" is UTC epoch seconds; "uptime:NODE" and "order:SOURCE" compare only with themselves.
@@ -148,7 +148,7 @@ class Event(Frozen):
     before_start: bool = False
 
 
-class Demotion(Frozen):
+class Demotion(Frozen, frozen=True, kw_only=True):
     """Why an event does not count: the rule that said so, the reason, and the event that explains it, if one does."""
 
     rule: str
@@ -159,7 +159,7 @@ class Demotion(Frozen):
 # ---- the verdict ----------------------------------------------------------------------------------------------------
 
 
-class Seen(Frozen):
+class Seen(Frozen, frozen=True, kw_only=True):
     """A symptom as the verdict shows it."""
 
     symptom: str
@@ -175,7 +175,7 @@ class Seen(Frozen):
     evidence: tuple[Evidence, ...] = ()
 
 
-class Demoted(Frozen):
+class Demoted(Frozen, frozen=True, kw_only=True):
     """A symptom that does not count, with the rule that demoted it and the reason."""
 
     symptom: str
@@ -189,7 +189,7 @@ class Demoted(Frozen):
     evidence: tuple[Evidence, ...] = ()
 
 
-class RootCause(Frozen):
+class RootCause(Frozen, frozen=True, kw_only=True):
     symptom: str
     says: str
     nodes: tuple[str, ...]
@@ -198,7 +198,7 @@ class RootCause(Frozen):
     evidence: tuple[Evidence, ...]
 
 
-class Candidate(Frozen):
+class Candidate(Frozen, frozen=True, kw_only=True):
     """A possible cause that remains, with what speaks for and against it."""
 
     symptom: str
@@ -212,7 +212,7 @@ class Candidate(Frozen):
     evidence: tuple[Evidence, ...] = ()
 
 
-class Drain(Frozen):
+class Drain(Frozen, frozen=True, kw_only=True):
     """A suggestion, never an order. `confirm` is a command to run on the node where only users' text proves it."""
 
     node: str
@@ -222,13 +222,13 @@ class Drain(Frozen):
     confirm: str = ""
 
 
-class Advice(Frozen):
+class Advice(Frozen, frozen=True, kw_only=True):
     action: Action
     sentence: str
     nodes: tuple[str, ...] = ()
 
 
-class CouldChange(Frozen):
+class CouldChange(Frozen, frozen=True, kw_only=True):
     """An expected source that was not read, and the domains of root symptoms that only it could have shown."""
 
     source: str
@@ -238,7 +238,7 @@ class CouldChange(Frozen):
     domains: tuple[str, ...]
 
 
-class WouldFlip(Frozen):
+class WouldFlip(Frozen, frozen=True, kw_only=True):
     """The one finding that would turn this verdict."""
 
     symptom: str
@@ -249,7 +249,7 @@ class WouldFlip(Frozen):
     nodes: tuple[str, ...]
 
 
-class TrailStep(Frozen):
+class TrailStep(Frozen, frozen=True, kw_only=True):
     """One line of the explanation: what fired or decided, on what, and why."""
 
     stage: str
@@ -261,14 +261,14 @@ class TrailStep(Frozen):
     line: int = 0
 
 
-class Diagnostic(Frozen):
+class Diagnostic(Frozen, frozen=True, kw_only=True):
     """A rule that crashed or a limit that was hit: the run went on."""
 
     rule: str
     what: str
 
 
-class AttemptView(Frozen):
+class AttemptView(Frozen, frozen=True, kw_only=True):
     """The attempt as the verdict repeats it."""
 
     cluster: str
@@ -292,7 +292,7 @@ class AttemptView(Frozen):
     partition: str | None = None
 
 
-class Verdict(Frozen):
+class Verdict(Frozen, frozen=True, kw_only=True):
     """The answer for one attempt."""
 
     attempt: AttemptView

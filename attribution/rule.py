@@ -33,7 +33,7 @@ REFINE_STAGES: tuple[RefineStage, ...] = ("SCRUB", "FINAL", "POST_OUTCOME")
 # ---- changes: all that a filter or refiner can do -------------------------------------------------------------------
 
 
-class Demote(Frozen):
+class Demote(Frozen, frozen=True, kw_only=True):
     """The event stays, but no longer counts. `by` is the id of the event that explains it."""
 
     event: str
@@ -41,7 +41,7 @@ class Demote(Frozen):
     by: str | None = None
 
 
-class Retag(Frozen):
+class Retag(Frozen, frozen=True, kw_only=True):
     """The event means something more precise, or another kind of thing; `fields` are added, `node` and `gpu` replaced."""
 
     event: str
@@ -51,28 +51,28 @@ class Retag(Frozen):
     node: str | None = None
 
 
-class Add(Frozen):
+class Add(Frozen, frozen=True, kw_only=True):
     """A new event that others together amount to. Its evidence is theirs."""
 
     event: Event
     reason: str
 
 
-class Stated(Frozen):
+class Stated(Frozen, frozen=True, kw_only=True):
     """Something trustworthy names this event as the cause, in words."""
 
     event: str
     reason: str
 
 
-class Blame(Frozen):
+class Blame(Frozen, frozen=True, kw_only=True):
     """POST_OUTCOME and FINAL: only these nodes are responsible (a subset of what the evidence names)."""
 
     nodes: tuple[str, ...]
     reason: str
 
 
-class Confident(Frozen):
+class Confident(Frozen, frozen=True, kw_only=True):
     """POST_OUTCOME: confidence is at most this."""
 
     at_most: Confidence
@@ -85,7 +85,7 @@ Change = Demote | Retag | Add | Stated | Blame | Confident
 # ---- views: all that a rule can see ---------------------------------------------------------------------------------
 
 
-class State(Frozen):
+class State(Frozen, frozen=True, kw_only=True):
     """What does not change while rules run: the attempt, its window, its nodes, neighbours and history.
 
     `start` and `end` are epoch seconds or None. `kill_time` is when Slurm began to kill it, if it did.
@@ -158,7 +158,7 @@ class Lines(Protocol):
         """What was recognised; called once, at the end."""
 
 
-class Accumulated(Frozen):
+class Accumulated(Frozen, frozen=True, kw_only=True):
     """An event of an accumulator: the engine adds place and time from the triggering line."""
 
     symptom: str
@@ -170,7 +170,7 @@ class Accumulated(Frozen):
 # ---- examples and registration --------------------------------------------------------------------------------------
 
 
-class Example(Frozen):
+class Example(Frozen, frozen=True, kw_only=True):
     """`given` are events (lines of text for an accumulator); `expect` is what must come out.
 
     For filters and refiners: words such as "demote gpu.xid_45", "retag nvlink.netir nvlink.signal_integrity",
@@ -188,7 +188,7 @@ class Example(Frozen):
     outcome: Mapping[str, Any] = {}
 
 
-class PythonRule(Frozen):
+class PythonRule(Frozen, frozen=True, kw_only=True):
     """A registered rule. `order` is (stage, name): the loader sorts, files don't matter."""
 
     kind: Literal["accumulator", "filter", "refiner", "collector"]

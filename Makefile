@@ -1,0 +1,50 @@
+# make demo: set up, then explain a real distributed failure.   make test: set up, then every test.
+# make check: the static gate.   make bench: the numbers of docs/performance.md.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SATTRIB := $(BIN)/sattrib
+
+.PHONY: demo test check bench fast fuzz clean venv dev
+
+$(VENV)/.base: pyproject.toml scripts/make-venv
+	sh scripts/make-venv $(PYTHON) $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+venv: $(VENV)/.base
+dev: $(VENV)/.dev
+
+demo: $(VENV)/.base
+	@sh examples/nvlink/demo $(SATTRIB)
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(SATTRIB) rules check
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+
+fast: $(VENV)/.dev
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[fast]'
+
+FUZZ_SECONDS ?= 60
+fuzz: $(VENV)/.dev
+	@$(BIN)/pip install --quiet --disable-pip-version-check atheris || { echo "fuzz: SKIPPED: atheris can't be installed for this Python"; exit 0; }; \
+	for target in lines session bundle rules; do \
+	    echo "fuzz: $$target for $(FUZZ_SECONDS) s"; \
+	    $(BIN)/python tests/fuzz/fuzz.py $$target -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=20 -max_len=8192 -verbosity=0 -print_final_stats=1 || exit 1; \
+	done
+
+clean:
+	rm -rf $(VENV) .demo .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info build dist

@@ -1,0 +1,243 @@
+"""What a line says beside its message: when, which node, which rank. Carriers are peeled off from the left.
+
+Shapes: kmsg, dmesg in its four forms, syslog (RFC 3164 and ISO), journalctl (short, json), Fabric Manager, slurmctld,
+c10d and glog, NCCL's `host:pid:tid [dev]`, UCX's and PMIx's `[host:pid:…]`, srun --label, torchrun's `[default3]:`,
+`[rank3]:`, Open MPI's `[1,3]<stderr>:`, vLLM's `(Worker_PP3 pid=…)`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import msgspec
+
+from attribution.engine import stamps
+from attribution.engine.stamps import Stamp
+
+
+class Line(NamedTuple):
+    """`body` is the message. `host` is the name that the line itself gives, `rank` the one it gives (label or text)."""
+
+    body: str
+    stamp: Stamp | None = None
+    host: str | None = None
+    rank: int | None = None
+    kernel: bool = False
+    stream: str = ""
+
+
+_RANK = re.compile(r"\[rank(\d{1,7})\]: ?")
+_DEFAULT = re.compile(r"\[([A-Za-z_]\w{0,15}?)(\d{1,5})\]: ?")
+_LABEL = re.compile(r" {0,5}(\d{1,7}): ")
+_MPI = re.compile(r"\[\d{1,9},(\d{1,7})\]<std(?:out|err)>: ?")
+_COUNTER = re.compile(r"\[\d{1,9}\] (?=\[rank)")
+_WORKER = re.compile(r"\((\w{1,40}(?: \w{1,20}){0,2}) pid=\d{1,9}(?:, ip=[\w.:]{1,45})?\) ?")
+_NCCL = re.compile(r"(?=[\d.-]{0,40}[A-Za-z_])([A-Za-z0-9][\w.-]{0,253}):(\d{1,9}):(\d{1,9}) (?:\[(\d{1,3})\] )?")
+_UCX = re.compile(r"\[([A-Za-z][\w.-]{0,253}):(\d{1,9})(?::\d{1,3}:\d{1,9})?\] {0,3}")
+_UCX_STAMP = re.compile(r"\[\d{10}\.\d{1,9}\] ")
+_SRUN = re.compile(r"srun: error: ([A-Za-z0-9][\w.-]{0,253}): tasks? ([\d,\-\[\]]{1,400}): ")
+_C10D_RANK = re.compile(r"(?:\[|\b)[Rr]ank (\d{1,7})\]")
+_TALOS = re.compile(r"kern: {1,9}\w{1,12}: \[")
+_LEVEL = re.compile(r"(?:\[[A-Z]{3,8}\] {0,2})?(?:\[tid \d{1,9}\] )?")
+_HOST = re.compile(r"([A-Za-z0-9_][\w.-]{0,253}) ")
+_AFTER = re.compile(r"[\]:,]{0,2} {0,4}(?:[|] )?")
+_SOURCE_FILES = (".py", ".cc", ".cpp", ".c", ".h", ".cu")
+_SHAPED = re.compile(r"[\[<(0-9A-Z{ ]")
+
+
+def parse(text: str) -> Line:
+    """Peel the carriers off one line (without its newline). Never raises; unknown shapes are all body."""
+    if text.startswith('{"'):
+        found = _journal_json(text)
+        if found is not None:
+            return found
+    return _Peeler(text).line()
+
+
+def only_stamp(text: str) -> Stamp | None:
+    """The line's own time, if it has one."""
+    return parse(text).stamp if _SHAPED.match(text) else None
+
+
+class _Peeler:
+    """Walks over the prefixes of one line. Each step consumes at least one character, so it ends."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+        self.stamp: Stamp | None = None
+        self.host: str | None = None
+        self.rank: int | None = None
+        self.kernel = False
+        self.stream = ""
+
+    def line(self) -> Line:
+        for _ in range(8):
+            if not self._step():
+                break
+        body = self.text[self.at :].strip()
+        if self.rank is None and "ank " in body:
+            said = _C10D_RANK.search(body[:400])
+            self.rank = int(said[1]) if said else None
+        if self.host is None and body.startswith("srun: error: "):
+            said = _SRUN.match(body)
+            self.host = said[1] if said else None
+        return Line(body, self.stamp, self.host, self.rank, self.kernel, self.stream)
+
+    def _step(self) -> bool:
+        first = self.text[self.at : self.at + 1]
+        if first == "[":
+            return self._time_in_brackets() or self._label_in_brackets()
+        if first.isdigit():
+            return self._iso() or self._kmsg() or self._slashed() or self._label() or self._nccl()
+        if first == " ":
+            return self._label() or self._blank()
+        if first == "(":
+            return self._worker()
+        if first == "<":
+            return self._take(stamps.DELTA, lambda m: Stamp("delta", float(m[1]), 10.0**-6))
+        return self._syslog() or self._levelled() or self._kernel_tag() or self._nccl()
+
+    def _take(self, pattern: re.Pattern[str], make: object) -> bool:
+        match = pattern.match(self.text, self.at)
+        if match is None:
+            return False
+        stamp = make(match) if callable(make) else None
+        if stamp is None:
+            return False
+        # The outermost stamp with a date wins: `May 19 … kernel: [680111.6]` is wall time.
+        if self.stamp is None or (self.stamp.kind in ("uptime", "delta") and stamp.kind not in ("uptime", "delta")):
+            self.stamp = stamp
+        self.at = match.end()
+        rest = _AFTER.match(self.text, self.at)
+        self.at = rest.end() if rest else self.at
+        return True
+
+    def _time_in_brackets(self) -> bool:
+        if self._take(stamps.UPTIME, lambda m: Stamp("uptime", float(m[1]), 10.0 ** -len(m[1].split(".")[1]))):
+            return True
+        if self._take(stamps.DMESG_T, stamps.from_dated):
+            return True
+        if self._take(stamps.FABRIC, stamps.from_dated):
+            level = _LEVEL.match(self.text, self.at)
+            self.at = level.end() if level else self.at
+            return True
+        if self._take(stamps.DMESG_E, lambda m: stamps.yearless(stamps.MONTHS[m[1]], int(m[2]), (m[3], m[4], "0"))):
+            return True
+        if self._take(stamps.C10D, stamps.from_c10d) or self._take(_PLUS, lambda m: Stamp("delta", float(m[1]), 1e-6)):
+            return True
+        if stamps.ISO.match(self.text, self.at + 1):
+            self.at += 1
+            if self._take(stamps.ISO, stamps.from_iso):
+                return True
+            self.at -= 1
+        return False
+
+    def _label_in_brackets(self) -> bool:
+        if (m := _RANK.match(self.text, self.at)) or (m := _MPI.match(self.text, self.at)):
+            self.rank, self.stream = int(m[1]), f"rank{m[1]}"
+        elif m := _COUNTER.match(self.text, self.at):
+            pass
+        elif m := _DEFAULT.match(self.text, self.at):
+            self.stream = f"{m[1]}{m[2]}"
+        elif (m := _UCX.match(self.text, self.at)) and not m[1].endswith(_SOURCE_FILES):
+            self.host = self.host or m[1]
+        elif m := _UCX_STAMP.match(self.text, self.at):
+            self.stamp = self.stamp or Stamp("wall", float(m[0].strip("[] ")), 1e-6)
+        else:
+            return False
+        self.at = m.end()
+        return True
+
+    def _iso(self) -> bool:
+        had_host = self.host is not None
+        if not self._take(stamps.ISO, stamps.from_iso):
+            return False
+        # rsyslog's and journalctl's ISO lines carry the host before a `tag:`; a program's own lines don't.
+        host = None if had_host else _HOST.match(self.text, self.at)
+        if host and _tagged(self.text, host.end()):
+            self.host, self.at = host[1], host.end()
+        return True
+
+    def _syslog(self) -> bool:
+        if not self._take(stamps.SYSLOG, stamps.from_syslog):
+            return False
+        host = _HOST.match(self.text, self.at)
+        if host and self.host is None:
+            self.host, self.at = host[1], host.end()
+        return True
+
+    def _kmsg(self) -> bool:
+        return self._take(stamps.KMSG, lambda m: Stamp("uptime", int(m[1]) / 1e6, 1e-6))
+
+    def _slashed(self) -> bool:
+        return self._take(stamps.SLASHED, lambda m: stamps.yearless(int(m[1]), int(m[2]), (m[3], m[4], m[5])))
+
+    def _levelled(self) -> bool:
+        if self._take(stamps.DASHED, lambda m: stamps.yearless(int(m[1]), int(m[2]), (m[3], m[4], m[5]))):
+            return True
+        return self.stamp is None and self._take(stamps.C10D, stamps.from_c10d)
+
+    def _kernel_tag(self) -> bool:
+        if self.text.startswith("kernel: ", self.at):
+            self.kernel, self.at = True, self.at + 8
+            return True
+        talos = _TALOS.match(self.text, self.at)
+        if talos:
+            self.kernel, self.at = True, talos.end() - 1
+        return talos is not None
+
+    def _label(self) -> bool:
+        m = _LABEL.match(self.text, self.at)
+        if m is None or self.rank is not None:
+            return False
+        self.rank, self.stream, self.at = int(m[1]), f"rank{m[1]}", m.end()
+        return True
+
+    def _blank(self) -> bool:
+        stripped = len(self.text) - len(self.text[self.at :].lstrip(" "))
+        moved = stripped > self.at and self.text[stripped : stripped + 1] in "[("
+        self.at = stripped if moved else self.at
+        return moved
+
+    def _worker(self) -> bool:
+        m = _WORKER.match(self.text, self.at)
+        if m is None:
+            return False
+        self.stream, self.at = m[1], m.end()
+        return True
+
+    def _nccl(self) -> bool:
+        m = _NCCL.match(self.text, self.at)
+        if m is None:
+            return False
+        self.host = self.host or m[1]
+        self.stream = self.stream or f"{m[1]}:{m[2]}"
+        self.at = m.end()
+        return True
+
+
+_PLUS = re.compile(r"\[ {0,9}\+(\d{1,10}\.\d{1,9})\]")
+_TAG = re.compile(r"[\w./@()-]{1,64}(?:\[\d{1,9}\])?:(?: |$)")
+
+
+def _tagged(text: str, at: int) -> bool:
+    return _TAG.match(text, at) is not None
+
+
+def _journal_json(text: str) -> Line | None:
+    """One record of `journalctl -o json`."""
+    try:
+        record = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+    message = record.get("MESSAGE") if isinstance(record, dict) else None
+    if not isinstance(message, str):
+        return None
+    micro = record.get("__REALTIME_TIMESTAMP")
+    stamp = Stamp("wall", int(micro) / 1e6, 1e-6) if isinstance(micro, str) and micro.isdigit() and len(micro) < 20 else None
+    host = record.get("_HOSTNAME")
+    tag = record.get("SYSLOG_IDENTIFIER")
+    kernel = record.get("_TRANSPORT") == "kernel"
+    body = message if kernel or not isinstance(tag, str) else f"{tag}: {message}"
+    return Line(body.strip(), stamp, host if isinstance(host, str) else None, None, kernel, "")

@@ -1,0 +1,162 @@
+"""The frozen rule set, as the engine uses it. `attribution.ruleset` loads and checks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import re2
+
+from attribution.model import EmitType, Frozen, Maturity, SourceKind, Symptom
+from attribution.rule import PythonRule
+
+NODE_KINDS: tuple[SourceKind, ...] = ("kern", "dmesg", "syslog", "journal")
+GROUPS: dict[str, tuple[SourceKind, ...]] = {
+    "kernel": NODE_KINDS,
+    "slurm": ("app", "slurmctld", "slurmd", "slurmdbd"),
+    "any": ("app", *NODE_KINDS, "fabricmanager", "slurmctld", "slurmd", "slurmdbd"),
+}
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+_OPTIONS.max_mem = 16 << 20
+
+
+def compile_pattern(pattern: str) -> Any:
+    """An RE2 pattern; raises re2.error where RE2 refuses it."""
+    return re2.compile(pattern, _OPTIONS)
+
+
+class Row(Frozen, frozen=True, kw_only=True):
+    """One row of a catalog: which symptom its key stands for, and what an event of it says."""
+
+    symptom: str
+    emit: EmitType
+    fields: Mapping[str, str] = {}
+
+
+class Metric(Frozen, frozen=True, kw_only=True):
+    """A condition on one series: `op value`, held for at least `hold` seconds."""
+
+    query: str
+    op: str
+    value: float
+    hold: float
+    per: str = "node"
+    mode: str = "value"
+
+
+class Extractor(Frozen, frozen=True, kw_only=True):
+    """One line-matching rule. `rows` is set for a catalog: its `key` group picks the row."""
+
+    name: str
+    pattern: str
+    emit: EmitType
+    symptom: str
+    reads: tuple[SourceKind, ...]
+    needles: tuple[str, ...]
+    file: str
+    unless: str | None = None
+    fields: Mapping[str, str] = {}
+    rows: Mapping[str, Row] | None = None
+    other: Row | None = None
+    maturity: Maturity = "stable"
+    before: int = 0
+    after: int = 0
+    last_only: bool = False
+    match: tuple[str, ...] = ()
+    no_match: tuple[str, ...] = ()
+    refs: tuple[str, ...] = ()
+    known_gaps: tuple[str, ...] = ()
+    metric: Metric | None = None
+
+
+class Matcher:
+    """An extractor with its compiled patterns."""
+
+    __slots__ = ("pattern", "rule", "unless")
+
+    def __init__(self, rule: Extractor) -> None:
+        self.rule = rule
+        self.pattern = compile_pattern(rule.pattern)
+        self.unless = compile_pattern(rule.unless) if rule.unless else None
+
+    def match(self, body: str) -> tuple[dict[str, str], Row] | None:
+        """Fields and row of a hit on a line's message, or None."""
+        hit = self.pattern.search(body)
+        if hit is None or (self.unless is not None and self.unless.search(body)):
+            return None
+        groups = {k: v for k, v in hit.groupdict().items() if v is not None}
+        rule = self.rule
+        if rule.rows is None:
+            return {**rule.fields, **groups}, Row(symptom=rule.symptom, emit=rule.emit)
+        key = groups.pop("key", "").lstrip("0") or "0"
+        row = rule.rows.get(key, rule.other)
+        if row is None:
+            return None
+        return {**rule.fields, **row.fields, **groups, rule.name: key}, row
+
+
+class RuleSet:
+    """Symptoms and rules, sorted, linked and frozen. Two loads of the same files are equal in `hash`."""
+
+    def __init__(
+        self,
+        symptoms: Mapping[str, Symptom],
+        extractors: tuple[Extractor, ...],
+        python: tuple[PythonRule, ...],
+        version: str,
+        digest: str,
+        warnings: tuple[str, ...] = (),
+    ) -> None:
+        self.symptoms = dict(sorted(symptoms.items()))
+        self.extractors = tuple(sorted(extractors, key=lambda r: r.name))
+        self.python = tuple(sorted(python, key=lambda r: (r.kind, r.stage, r.name)))
+        self.version, self.hash, self.warnings = version, digest, warnings
+
+    def python_rules(self, kind: str, stage: str = "") -> tuple[PythonRule, ...]:
+        return tuple(r for r in self.python if r.kind == kind and r.stage == stage)
+
+    @cached_property
+    def matchers(self) -> dict[str, Matcher]:
+        return {r.name: Matcher(r) for r in self.extractors if r.metric is None}
+
+    @cached_property
+    def accumulators(self) -> dict[str, tuple[PythonRule, Any]]:
+        return {r.name: (r, compile_pattern(r.trigger)) for r in self.python if r.kind == "accumulator"}
+
+    def needles(self, kind: str) -> dict[str, tuple[str, ...]]:
+        """Needle -> names of the rules and accumulators for which a line of this source kind is a candidate."""
+        found: dict[str, list[str]] = {}
+        for rule in self.extractors:
+            if rule.metric is None and kind in rule.reads and not rule.last_only:
+                for needle in rule.needles:
+                    found.setdefault(needle, []).append(rule.name)
+        for name, (accumulator, _) in self.accumulators.items():
+            if kind in accumulator.reads:
+                for needle in accumulator.needles:
+                    found.setdefault(needle, []).append(name)
+        return {needle: tuple(names) for needle, names in sorted(found.items())}
+
+    def progress(self, kind: str) -> tuple[Matcher, ...]:
+        """Rules that are searched backwards from a source's end, last hit only."""
+        return tuple(m for m in self.matchers.values() if m.rule.last_only and kind in m.rule.reads)
+
+    @cached_property
+    def effects(self) -> dict[str, tuple[tuple[str, str, str, float | None], ...]]:
+        """Effect symptom -> (cause, scope, pattern, within), from every `explains` edge."""
+        found: dict[str, list[tuple[str, str, str, float | None]]] = {}
+        for cause in self.symptoms.values():
+            for edge in cause.explains:
+                for effect in self.expand(edge.symptom):
+                    if effect != cause.id:
+                        found.setdefault(effect, []).append((cause.id, edge.scope, edge.symptom, edge.within))
+        return {effect: tuple(sorted(edges, key=repr)) for effect, edges in found.items()}
+
+    def expand(self, pattern: str) -> list[str]:
+        """Symptom ids that a glob or an id stands for."""
+        if not any(ch in pattern for ch in "*?["):
+            return [pattern] if pattern in self.symptoms else []
+        from fnmatch import fnmatchcase
+
+        return [s for s in self.symptoms if fnmatchcase(s, pattern)]

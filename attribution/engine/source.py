@@ -1,0 +1,349 @@
+"""Reading one source: blocks in, folded hits out. Memory is bounded whatever the source holds."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from attribution.bundle import Source
+from attribution.engine import lines
+from attribution.engine.hits import Hit, Known, Open
+from attribution.engine.lines import Line
+from attribution.engine.match import Prefilter
+from attribution.engine.rules import Matcher, RuleSet
+from attribution.engine.stamps import Stamp, Zone
+from attribution.rule import Accumulated
+
+MAX_LINE = 8192
+MAX_TAIL = 1 << 20
+GAP = 600.0
+DISTINCT = 200
+LAST = 20
+MAX_SEEN = 4096
+LOOK_BACK = 40
+MAX_ACCUMULATORS = 400
+TAIL_KEPT = 256 * 1024
+
+
+class SourceReader:
+    """State of one source. Feed it with `ingest` in order; `hits` are what was recognised so far."""
+
+    def __init__(self, source: Source, rules: RuleSet, prefilter: Prefilter, zone: Zone, edges: tuple[float, ...]) -> None:
+        self.source, self._rules, self._prefilter, self._zone = source, rules, prefilter, zone
+        self._edges = edges
+        self._matchers: dict[str, Matcher] = rules.matchers
+        self.hits: list[Hit] = []
+        self.bytes = self.lines = 0
+        self.first_stamp: Stamp | None = None
+        self.last_stamp: Stamp | None = None
+        self.cut_lines = 0
+        self.overflow: dict[tuple[str, int | None], int] = {}
+        self.crashes: list[tuple[str, str]] = []
+        self.rank_hosts: dict[int, set[str]] = {}
+        self.dated: Stamp | None = None
+        self.tail = b""
+        self._pending = b""
+        self._skipping = False
+        self._seen: dict[tuple[str, str | None, int | None], list[Hit]] = {}
+        self._distinct: dict[tuple[str, int | None], int] = {}
+        self._late: dict[tuple[str, int | None], deque[Hit]] = {}
+        self._open: list[Open] = []
+        self._started = 0
+        self._bodies: dict[bytes, Known] = {}
+        self._prefix_lengths: tuple[int, ...] = ()
+
+    # ---- bytes ------------------------------------------------------------------------------------------------------
+
+    def ingest(self, block: bytes, *, last: bool = False) -> None:
+        """Take the next bytes of the source; `last` ends it (a line without newline counts then)."""
+        self.bytes += len(block)
+        data = self._pending + block
+        cut = len(data) if last else data.rfind(b"\n") + 1
+        self._pending = data[cut:]
+        whole = data[:cut]
+        if len(self._pending) > MAX_TAIL:
+            self._skip_long_line()
+        if whole:
+            self._whole(whole)
+        if last:
+            self._close_all()
+
+    def _skip_long_line(self) -> None:
+        """A line that never ends: its head is kept, the rest is not held in memory."""
+        if not self._skipping:
+            self.cut_lines += 1
+        self._pending, self._skipping = self._pending[:MAX_LINE], True
+
+    def _whole(self, block: bytes) -> None:
+        self._skipping = False
+        at, number = 0, self.lines + 1
+        for start, end, names in self._prefilter.candidates(block):
+            if self._open:
+                number = self._feed(block, at, start, number)
+            else:
+                number += block.count(b"\n", at, start)
+            self._candidate(block, start, end, number, names)
+            at = start
+            if self._open:
+                at, number = min(end + 1, len(block)), number + 1
+        if self._open:
+            self._feed(block, at, len(block), number)
+        self.lines += block.count(b"\n") + (0 if block.endswith(b"\n") else 1)
+        self.tail = (self.tail + block)[-TAIL_KEPT:]
+        self._note_edges(block)
+
+    def _note_edges(self, block: bytes) -> None:
+        """First and last time stamp seen, for coverage."""
+        if self.first_stamp is None:
+            self.first_stamp = self._first_of(block[: 16 * 1024].split(b"\n"))
+        self.last_stamp = self._first_of(reversed(block[-16 * 1024 :].split(b"\n"))) or self.last_stamp
+
+    def _first_of(self, raw: Any) -> Stamp | None:
+        for count, line in enumerate(raw):
+            if count > LOOK_BACK:
+                return None
+            stamp = lines.only_stamp(line[:400].decode("utf-8", "replace"))
+            if stamp is not None and stamp.kind != "delta":
+                if stamp.kind in ("wall", "naive"):
+                    self.dated = self.dated or stamp
+                return stamp
+        return None
+
+    # ---- lines ------------------------------------------------------------------------------------------------------
+
+    def _text(self, raw: bytes) -> str:
+        if len(raw) > MAX_LINE:
+            self.cut_lines += 1
+        return raw[:MAX_LINE].decode("utf-8", "replace").replace("\x00", "\ufffd").rstrip("\r")
+
+    def _candidate(self, block: bytes, start: int, end: int, number: int, names: tuple[str, ...]) -> None:
+        raw = block[start:end]
+        if not self._open and self._repeated(raw, number, names):
+            return
+        text = self._text(raw)
+        parsed = lines.parse(text)
+        if parsed.rank is not None and parsed.host is not None and len(self.rank_hosts) < 100_000:
+            self.rank_hosts.setdefault(parsed.rank, set()).add(parsed.host)
+        stamp = parsed.stamp
+        if stamp is None:
+            parsed = parsed._replace(stamp=self._stamp_before(block, start))
+        consumed = bool(self._open) and self._offer(parsed, text)
+        key = (parsed.body, parsed.host, parsed.rank)
+        known = self._seen.get(key)
+        if known is None:
+            known = self._recognise(parsed, text, number, names, consumed)
+            if len(self._seen) >= MAX_SEEN:
+                self._seen.clear()
+            self._seen[key] = known
+        elif known:
+            known[:] = [self._fold(hit, parsed, text, number) for hit in known]
+        if stamp is None:
+            for hit in known:
+                hit.own = False
+        elif len(raw) <= MAX_LINE:
+            self._remember(raw, parsed, names, known)
+        self._start_accumulators(parsed, text, number, names)
+
+    def _repeated(self, raw: bytes, number: int, names: tuple[str, ...]) -> bool:
+        """Count a line whose body, rules and second were seen before; False where it must be read."""
+        for length in self._prefix_lengths:
+            known = self._bodies.get(raw[length:])
+            if known is not None and known.rules == names and known.same_second(raw[:length]):
+                for hit in known.hits:
+                    hit.count += 1
+                    hit.late = (number, raw)
+                return True
+        return False
+
+    def _remember(self, raw: bytes, parsed: Line, names: tuple[str, ...], known: list[Hit]) -> None:
+        if any(name in self._rules.accumulators for name in names):
+            return
+        body = parsed.body.encode("utf-8", "replace")
+        length = len(raw) - len(body)
+        if length <= 0 or raw[length:] != body:
+            return
+        if length not in self._prefix_lengths:
+            self._prefix_lengths = (length, *self._prefix_lengths[:3])
+        if len(self._bodies) >= 1024:
+            self._bodies.clear()
+        self._bodies[body] = Known(raw[:length], names, known)
+
+    def _stamp_before(self, block: bytes, start: int) -> Stamp | None:
+        """The time of the last line before this one that has one."""
+        at = start
+        for _ in range(LOOK_BACK):
+            if at <= 0:
+                return self.last_stamp
+            begin = block.rfind(b"\n", 0, at - 1) + 1
+            stamp = lines.only_stamp(block[begin : min(at - 1, begin + 400)].decode("utf-8", "replace"))
+            if stamp is not None and stamp.kind != "delta":
+                return stamp
+            at = begin
+        return None
+
+    def _recognise(self, parsed: Line, text: str, number: int, names: tuple[str, ...], consumed: bool) -> list[Hit]:
+        found: list[Hit] = []
+        for name in names:
+            matcher = self._matchers.get(name)
+            hit = matcher.match(parsed.body) if matcher is not None else None
+            if matcher is None or hit is None or (consumed and matcher.rule.fields.get("whole_line") == "no"):
+                continue
+            fields, row = hit
+            made = Hit(name, row.symptom, row.emit, fields, number, parsed, text)
+            found.append(self._keep(made))
+        return found
+
+    def _keep(self, hit: Hit) -> Hit:
+        key = (hit.rule, hit.rank)
+        seen = self._distinct.get(key, 0)
+        self._distinct[key] = seen + 1
+        if seen < DISTINCT:
+            self.hits.append(hit)
+            return hit
+        self.overflow[key] = self.overflow.get(key, 0) + 1
+        self._late.setdefault(key, deque(maxlen=LAST)).append(hit)
+        return hit
+
+    def _fold(self, hit: Hit, parsed: Line, text: str, number: int) -> Hit:
+        if self._crosses(hit.last, parsed.stamp):
+            return self._keep(Hit(hit.rule, hit.symptom, hit.emit, hit.fields, number, parsed, text))
+        hit.again(number, parsed, text)
+        return hit
+
+    def _crosses(self, before: Stamp | None, now: Stamp | None) -> bool:
+        """Whether a fold would cross a gap of ten minutes, a boot, or an edge of the window."""
+        if before is None or now is None or before.kind != now.kind:
+            return False
+        if now.value - before.value > GAP or (now.kind == "uptime" and now.value < before.value - 1):
+            return True
+        if not self._edges or now.kind == "uptime":
+            return False
+        a, b = self._zone.wall(before), self._zone.wall(now)
+        return a is not None and b is not None and any(a < edge <= b for edge in self._edges)
+
+    # ---- accumulators -----------------------------------------------------------------------------------------------
+
+    def _start_accumulators(self, parsed: Line, text: str, number: int, names: tuple[str, ...]) -> None:
+        for name in names:
+            found = self._rules.accumulators.get(name)
+            if found is None or self.source.kind not in found[0].reads:
+                continue
+            match = found[1].search(parsed.body)
+            if match is None:
+                continue
+            if self._started >= MAX_ACCUMULATORS:
+                self.overflow[(name, None)] = self.overflow.get((name, None), 0) + 1
+                continue
+            self._started += 1
+            fields = {k: v for k, v in match.groupdict().items() if v is not None}
+            reader = self._guard(name, partial(found[0].function, fields, parsed.body))
+            if reader is not None:
+                hit = Hit(name, "", "bad_node", fields, number, parsed, text)
+                hit.own = parsed.stamp is not None and lines.only_stamp(text) is not None
+                self._open.append(Open(name, reader, hit, parsed.stream))
+
+    def _feed(self, block: bytes, at: int, stop: int, number: int) -> int:
+        """Give the lines of block[at:stop] to the open accumulators; returns the number of the line at `stop`."""
+        while at < stop and self._open:
+            end = block.find(b"\n", at, stop)
+            end = stop if end < 0 else end
+            text = self._text(block[at:end])
+            self._offer(lines.parse(text), text)
+            at, number = end + 1, number + 1
+        return number + (block.count(b"\n", at, stop) if at < stop else 0)
+
+    def _offer(self, parsed: Line, text: str) -> bool:
+        """Offer a line to each open accumulator whose rank it may belong to; True if one took it."""
+        taken, still = False, []
+        for one in self._open:
+            one.left_raw -= 1
+            mine = not one.stream or not parsed.stream or parsed.stream == one.stream
+            if not mine and one.left_raw > 0:
+                still.append(one)
+                continue
+            one.left_own -= 1
+            wants = mine and bool(self._guard(one.name, partial(one.lines.feed, _body(parsed, text))))
+            taken = taken or wants
+            if wants and one.left_own > 0 and one.left_raw > 0:
+                still.append(one)
+            else:
+                self._close(one)
+        self._open = still
+        return taken
+
+    def _close(self, one: Open) -> None:
+        results = self._guard(one.name, lambda: tuple(one.lines.result())) or ()
+        for number, result in enumerate(results):
+            if not isinstance(result, Accumulated):
+                self.crashes.append((one.name, f"gave {type(result).__name__}, not Accumulated"))
+                continue
+            fields = {**one.hit.fields, **result.fields}
+            hit = Hit(
+                one.name,
+                result.symptom,
+                result.emit,
+                fields,
+                one.hit.line,
+                _line_of(one.hit),
+                result.text or one.hit.texts[0][1],
+            )
+            hit.own = one.hit.own
+            hit.rule = one.name if number == 0 else f"{one.name}+{number}"
+            self._keep(hit)
+            hit.rule = one.name
+
+    def _close_all(self) -> None:
+        for one in self._open:
+            self._close(one)
+        self._open = []
+
+    def _guard(self, name: str, call: Callable[[], Any]) -> Any:
+        """A rule's own code: what it raises becomes a diagnostic, and the run goes on."""
+        try:
+            return call()
+        except Exception as error:  # noqa: BLE001 - any crash of a rule is reported, none stops the run
+            if len(self.crashes) < 50:
+                self.crashes.append((name, f"{type(error).__name__}: {error}"[:300]))
+            return None
+
+    # ---- results ----------------------------------------------------------------------------------------------------
+
+    def all_hits(self) -> list[Hit]:
+        """The kept hits, the last ones of an overflow, and the progress rules' last hits."""
+        late = [hit for _, queue in sorted(self._late.items(), key=repr) for hit in queue]
+        for hit in (*self.hits, *late):
+            hit.settle()
+        return [*self.hits, *late, *self._progress()]
+
+    def _progress(self) -> list[Hit]:
+        """Progress rules have no needles: searched backwards from the end, last hit only."""
+        matchers = self._rules.progress(self.source.kind)
+        found: list[Hit] = []
+        left = list(matchers)
+        number = self.lines
+        for raw in reversed((self.tail + self._pending).rstrip(b"\n").split(b"\n")[-3000:]):
+            if not left:
+                break
+            text = raw[:MAX_LINE].decode("utf-8", "replace")
+            parsed = lines.parse(text) if text else None
+            for matcher in list(left):
+                hit = matcher.match(parsed.body) if parsed is not None else None
+                if hit is not None and parsed is not None:
+                    fields, row = hit
+                    found.append(Hit(matcher.rule.name, row.symptom, row.emit, fields, number, parsed, text))
+                    left.remove(matcher)
+            number -= 1
+        return found
+
+
+def _body(parsed: Line, text: str) -> str:
+    """The message with its own indentation: a traceback's frames are told by it."""
+    at = text.find(parsed.body)
+    lead = len(text[:at]) - len(text[:at].rstrip(" ")) if at > 0 else 0
+    return " " * lead + parsed.body
+
+
+def _line_of(hit: Hit) -> Line:
+    return Line("", hit.first, hit.host, hit.rank, False, hit.stream)

@@ -1,0 +1,131 @@
+"""What belongs to the attempt by time: its window, what lingers from before it, and what came after the kill."""
+
+from __future__ import annotations
+
+import msgspec
+
+from attribution.engine.ledger import Ledger
+from attribution.engine.order import earlier
+from attribution.model import Event
+from attribution.rule import State
+
+BEFORE, AFTER, SILENT_AFTER = 900.0, 300.0, 900.0
+KILL_SLACK = 2.0
+
+
+def apply_window(ledger: Ledger) -> None:
+    """Demote what lies outside the window; mark what lingers from before the start."""
+    state = ledger.state
+    if state.start is None and state.end is None:
+        return
+    silent = {e.node for e in ledger.live() if e.fields.get("silent") == "yes"}
+    for event in ledger.live():
+        if event.kind == "record" or event.time is None or event.clock != "wall":
+            continue
+        reason = _outside(event, state, event.node in silent)
+        if reason == "before":
+            _lingering(ledger, event)
+        elif reason == "after":
+            ledger.demote(event, "window", "after the end of the attempt's window", stage="WINDOW")
+
+
+def _ago(start: float | None, time: float) -> str:
+    seconds = int((start or time) - time)
+    return f"{seconds} s" if seconds < 300 else f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
+
+
+def _outside(event: Event, state: State, silent: bool) -> str:
+    """One of: before (the start), after (the window), or nothing for inside."""
+    time, last = event.time or 0.0, event.last_time if event.last_time is not None else event.time or 0.0
+    slack = event.grain + event.uncertainty
+    if state.start is not None and max(time, last) < state.start - slack:
+        return "before"
+    if state.end is not None:
+        late = SILENT_AFTER if silent and event.kind != "app" else AFTER
+        if time > state.end + late + slack:
+            return "after"
+    return ""
+
+
+def _lingering(ledger: Ledger, event: Event) -> None:
+    symptom = ledger.symptoms[event.symptom]
+    when = f"{_ago(ledger.state.start, event.time or 0.0)} before the start"
+    if symptom.role != "root":
+        if symptom.role != "context":
+            ledger.demote(event, "window", when, stage="WINDOW")
+        ledger.put(msgspec.structs.replace(event, before_start=True))
+        return
+    if symptom.lingers == "no":
+        ledger.demote(event, "window", f"{when}, and it does not linger", stage="WINDOW")
+        return
+    clearer = next((c for c in ledger.sorted() if _clears(ledger, symptom.lingers, event, c)), None)
+    if clearer is not None:
+        ledger.demote(event, "window", f"{when}, and cleared by {clearer.symptom} since", clearer, "WINDOW")
+        return
+    boots = ledger.state.nodes.get(event.node or "")
+    if boots is not None and symptom.lingers in ("boot", "reset"):
+        from attribution.engine.stamps import Zone, parse_when
+
+        zone = Zone(ledger.state.attempt.log_timezone, ledger.state.end)
+        starts = [parse_when(b.start, zone) for b in boots.boots]
+        if any((event.time or 0.0) < at <= (ledger.state.start or at) + BEFORE for at in starts):
+            ledger.demote(event, "window", f"{when}, and the node has booted since", stage="WINDOW")
+            return
+    ledger.put(msgspec.structs.replace(event, before_start=True))
+
+
+def _clears(ledger: Ledger, lingers: str, event: Event, other: Event) -> bool:
+    if other.node != event.node or other.time is None or not earlier(event, other, slack=0.0):
+        return False
+    if ledger.state.end is not None and other.time > ledger.state.end:
+        return False
+    if lingers in ("boot", "reset"):
+        clears = other.fields.get("clears")
+        if clears == "boot":
+            return True
+        return lingers == "reset" and clears == "reset" and (other.gpu is None or event.gpu is None or other.gpu == event.gpu)
+    return other.symptom == lingers
+
+
+def settle_lingering(ledger: Ledger) -> None:
+    """A root from before the start counts only if something inside the window is its effect on that node or GPU."""
+    inside = [e for e in ledger.sorted() if not e.before_start and (e.id not in ledger.demoted or ledger.demoted[e.id].by)]
+    for event in ledger.roots():
+        if not event.before_start:
+            continue
+        if any(_shows(ledger, event, e) for e in inside):
+            ledger.note("WINDOW", "lingering", "began before the start and still shows inside the window", event)
+        else:
+            ledger.demote(
+                event, "window", "before the start, and nothing inside the window shows that it still matters", stage="WINDOW"
+            )
+
+
+def _shows(ledger: Ledger, cause: Event, effect: Event) -> bool:
+    if effect.node != cause.node or effect.kind == "record":
+        return False
+    if cause.gpu and effect.gpu and cause.gpu != effect.gpu:
+        return False
+    from fnmatch import fnmatchcase
+
+    edges = ledger.symptoms[cause.symptom].explains
+    return any(fnmatchcase(effect.symptom, e.symptom) for e in edges) or (
+        effect.symptom == cause.symptom and effect.gpu == cause.gpu
+    )
+
+
+def apply_kill(ledger: Ledger) -> None:
+    """What follows a kill, cancel or timeout signal is teardown, unless it began before."""
+    kill = ledger.state.kill_time
+    marks = {e.source: e for e in ledger.sorted() if e.fields.get("kill") == "yes" and e.kind == "app"}
+    for event in ledger.live():
+        role = ledger.symptoms[event.symptom].role
+        if role == "context" or event.kind == "record" or event.fields.get("kill") == "yes":
+            continue
+        if kill is not None and event.own_time and event.clock == "wall" and event.time is not None:
+            if event.time > kill + KILL_SLACK + event.uncertainty:
+                ledger.demote(event, "teardown", "came after Slurm began to kill the attempt", stage="WINDOW")
+            continue
+        mark = marks.get(event.source)
+        if mark is not None and event.line > mark.line and not event.own_time:
+            ledger.demote(event, "teardown", "printed after the line that says the attempt was killed", mark, "WINDOW")

@@ -1,0 +1,277 @@
+"""From rule files to symptoms and extractors: families and catalogs expanded, names linked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import re2
+
+from attribution.engine.needles import MIN_LENGTH, Option, UnsupportedPatternError, options
+from attribution.engine.rules import GROUPS, Extractor, Metric, Row, compile_pattern
+from attribution.errors import RuleError
+from attribution.model import KINDS, EmitType, Explains, SourceKind, Symptom
+from attribution.ruleset.files import (
+    CatalogTable,
+    ExtractorTable,
+    FamilyTable,
+    ImportedExtractor,
+    ImportedFile,
+    MetricTable,
+    Problem,
+    RuleFile,
+    SymptomTable,
+    read_csv,
+)
+
+BLAMING = frozenset({"hardware", "network", "platform"})
+IMPORTED_RANK = 999
+
+
+class Draft:
+    """What has been read so far. `problems` refuse the set; `warnings` and `refused` do not."""
+
+    def __init__(self) -> None:
+        self.symptoms: dict[str, Symptom] = {}
+        self.extractors: dict[str, Extractor] = {}
+        self.options: dict[str, list[Option]] = {}
+        self.problems: list[Problem] = []
+        self.warnings: list[str] = []
+
+    def add_symptom(self, table: SymptomTable, path: Path) -> None:
+        if table.id in self.symptoms:
+            self.problems.append((str(path), table.id, f"symptom is declared twice (also in {self.symptoms[table.id].file})"))
+            return
+        edges = tuple(Explains(symptom=e.symptom, scope=e.scope, within=e.within) for e in table.explains)
+        values = {k: getattr(table, k) for k in SymptomTable.__struct_fields__ if k not in ("explains", "blames")}
+        blames = table.blames or ("node" if table.domain in BLAMING else "nothing")
+        self.symptoms[table.id] = Symptom(**values, explains=edges, blames=blames, file=str(path))
+
+    def add_rule(self, rule: Extractor, path: Path) -> None:
+        """Take a rule with its needles derived or given; what is wrong with it becomes a problem."""
+        if rule.name in self.extractors:
+            self.problems.append((str(path), rule.name, f"name is used twice (also in {self.extractors[rule.name].file})"))
+            return
+        try:
+            derived = options(rule.pattern)
+            compile_pattern(rule.pattern)
+            if rule.unless:
+                compile_pattern(rule.unless)
+            found = [frozenset(n.lower() for n in rule.needles)] if rule.needles else derived
+        except UnsupportedPatternError as error:
+            self.problems.append((str(path), rule.name, f"match_re: {error}"))
+            return
+        except re2.error as error:
+            self.problems.append((str(path), rule.name, f"match_re: RE2 refuses it: {_words(error)}"))
+            return
+        bad = [n for o in found for n in o if len(n) < MIN_LENGTH or not n.isascii() or "\n" in n]
+        if bad and rule.needles:
+            self.problems.append((str(path), rule.name, f"needles must be ASCII and at least {MIN_LENGTH} bytes: {bad}"))
+        elif not found and not rule.last_only:
+            self.problems.append((str(path), rule.name, "has no needle: no literal of 4 bytes in every branch; give `needles`"))
+        else:
+            self.extractors[rule.name] = rule
+            self.options[rule.name] = found
+
+
+def _words(error: Exception) -> str:
+    text = error.args[0] if error.args else error
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+
+
+def kinds_of(reads: tuple[str, ...]) -> tuple[SourceKind, ...]:
+    """Source kinds, with the groups `kernel`, `slurm` and `any` expanded. Raises ValueError for another word."""
+    found: set[str] = set()
+    for word in reads:
+        if word not in GROUPS and word not in KINDS:
+            raise ValueError(f"reads: {word!r} is no source kind (known: {', '.join(KINDS)}; groups: {', '.join(GROUPS)})")
+        found |= set(GROUPS.get(word, (word,)))
+    return tuple(k for k in KINDS if k in found)
+
+
+def add_file(draft: Draft, file: RuleFile, path: Path) -> None:
+    """Take all of one `schema = 1` file."""
+    for symptom in file.symptom:
+        draft.add_symptom(symptom, path)
+    for table in file.extractor:
+        _add_extractor(draft, table, path)
+    for family in file.family:
+        _add_family(draft, family, path)
+    for catalog in file.catalog:
+        _add_catalog(draft, catalog, path)
+    for metric in file.metric:
+        _add_metric(draft, metric, path)
+
+
+def _add_extractor(draft: Draft, table: ExtractorTable, path: Path) -> None:
+    if not table.match or not table.no_match:
+        draft.problems.append((str(path), table.name, "needs at least one `match` and one `no_match` sample"))
+    try:
+        reads = kinds_of(table.reads)
+    except ValueError as error:
+        draft.problems.append((str(path), table.name, str(error)))
+        return
+    draft.add_rule(
+        Extractor(
+            name=table.name, pattern=table.match_re, unless=table.unless_re, emit=table.emit.type,
+            symptom=table.emit.symptom, reads=reads, needles=table.needles, fields=table.fields, file=str(path),
+            maturity=table.maturity, before=table.context.before, after=table.context.after, match=table.match,
+            no_match=table.no_match, refs=table.refs, known_gaps=table.known_gaps, last_only=table.last_only,
+        ),
+        path,
+    )  # fmt: skip
+
+
+def _fill(value: Any, member: Mapping[str, Any]) -> Any:
+    if isinstance(value, str):
+        for key, word in member.items():
+            if isinstance(word, (str, int)):
+                value = value.replace(f"%{key}%", str(word))
+        return value
+    if isinstance(value, dict):
+        return {k: _fill(v, member) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_fill(v, member) for v in value]
+    return value
+
+
+def _add_family(draft: Draft, family: FamilyTable, path: Path) -> None:
+    own = set(ExtractorTable.__struct_fields__) - {"name", "match_re", "emit"}
+    for member in family.member:
+        table = {**_fill(family.template, member), **{k: v for k, v in member.items() if k in own}}
+        name = str(table.get("name", "family"))
+        try:
+            if family.symptom is not None:
+                keys = set(SymptomTable.__struct_fields__)
+                filled = {**_fill(family.symptom, member), **{k: v for k, v in member.items() if k in keys}}
+                draft.add_symptom(msgspec.convert(filled, SymptomTable), path)
+            _add_extractor(draft, msgspec.convert(table, ExtractorTable), path)
+        except msgspec.ValidationError as error:
+            draft.problems.append((str(path), name, str(error)))
+
+
+def _add_catalog(draft: Draft, catalog: CatalogTable, path: Path) -> None:
+    try:
+        rows = read_csv(path.parent / catalog.table, path, catalog.name)
+        reads = kinds_of(catalog.reads)
+    except RuleError as error:
+        draft.problems += error.problems
+        return
+    except ValueError as error:
+        draft.problems.append((str(path), catalog.name, str(error)))
+        return
+    found: dict[str, Row] = {}
+    for number, row in enumerate(rows, 2):
+        key = (row.get(catalog.key) or "").strip().lstrip("0") or "0"
+        symptom = row.get("symptom") or _fill(catalog.symptom, row)
+        try:
+            if symptom not in draft.symptoms:
+                draft.add_symptom(_row_symptom(catalog, row, symptom), path)
+        except (msgspec.ValidationError, ValueError) as error:
+            draft.problems.append((str(path), catalog.name, f"{catalog.table} line {number}: {error}"))
+            continue
+        if key in found:
+            draft.problems.append((str(path), catalog.name, f"{catalog.table} line {number}: key {key} is there twice"))
+        fields = {c: row[c] for c in catalog.columns if row.get(c)}
+        found[key] = Row(symptom=symptom, emit=_emit(draft, symptom), fields=fields)
+    other = Row(symptom=catalog.other.symptom, emit=catalog.other.type) if catalog.other else None
+    draft.add_rule(
+        Extractor(
+            name=catalog.name, pattern=catalog.match_re, unless=catalog.unless_re, emit="bad_node", symptom="", reads=reads,
+            needles=catalog.needles, fields=catalog.fields, rows=found, other=other, file=str(path),
+            maturity=catalog.maturity, match=catalog.match, no_match=catalog.no_match, refs=catalog.refs,
+        ),
+        path,
+    )  # fmt: skip
+
+
+def _emit(draft: Draft, symptom: str) -> EmitType:
+    known = draft.symptoms.get(symptom)
+    if known is None or known.role == "context":
+        return "interesting_node"
+    return "bad_peers" if known.blames == "peers" else "bad_node"
+
+
+def _row_symptom(catalog: CatalogTable, row: Mapping[str, str], symptom: str) -> SymptomTable:
+    known = set(SymptomTable.__struct_fields__)
+    values: dict[str, Any] = {k: _fill(v, row) for k, v in catalog.defaults.items()}
+    for key, text in row.items():
+        if key in known and text:
+            values[key] = _typed(key, text)
+    return msgspec.convert({**values, "id": symptom, "says": _fill(catalog.says, row)}, SymptomTable)
+
+
+def _typed(key: str, text: str) -> Any:
+    if key == "rank":
+        return int(text)
+    if key in ("drains", "shared"):
+        return text.strip().lower() in ("yes", "true", "1")
+    if key in ("aliases", "refs", "beats"):
+        return text.split()
+    if key == "explains":
+        return [{"symptom": s, "scope": c or "gpu"} for s, _, c in (word.partition("/") for word in text.split())]
+    return text
+
+
+def _add_metric(draft: Draft, table: MetricTable, path: Path) -> None:
+    metric = Metric(query=table.query, op=table.op, value=table.value, hold=table.hold, mode=table.mode)
+    rule = Extractor(
+        name=table.name, pattern="", emit=table.emit.type, symptom=table.emit.symptom, reads=("metric",), needles=(),
+        file=str(path), maturity=table.maturity, refs=table.refs, metric=metric,
+    )  # fmt: skip
+    if rule.name in draft.extractors:
+        draft.problems.append((str(path), rule.name, f"name is used twice (also in {draft.extractors[rule.name].file})"))
+        return
+    from attribution.engine.metrics import holds
+
+    if not table.match or not table.no_match:
+        draft.problems.append((str(path), rule.name, "needs at least one `match` and one `no_match` series"))
+    draft.problems += [(str(path), rule.name, f"match series {i} does not meet the condition")
+                       for i, s in enumerate(table.match, 1) if holds(metric, s) is None]  # fmt: skip
+    draft.problems += [(str(path), rule.name, f"no_match series {i} meets the condition")
+                       for i, s in enumerate(table.no_match, 1) if holds(metric, s) is not None]  # fmt: skip
+    draft.extractors[rule.name] = rule
+
+
+def add_imported(draft: Draft, table: dict[str, Any], path: Path) -> None:
+    """Take an imported file: a rule that can't be used is refused alone, with a warning that names it."""
+    try:
+        file = msgspec.convert(table, ImportedFile)
+    except msgspec.ValidationError as error:
+        draft.problems.append((str(path), "", str(error)))
+        return
+    draft.warnings.append(f"{path}: imported file (no `schema = 1`): its rules load as incubating")
+    for entry in file.extractor:
+        name = str(entry.get("name", "extractor"))
+        before = len(draft.problems)
+        try:
+            found = msgspec.convert(entry, ImportedExtractor)
+            draft.add_rule(
+                Extractor(
+                    name=found.name, pattern=found.match_re, emit=found.emit.type, symptom=found.emit.symptom,
+                    reads=GROUPS["any"], needles=(), file=str(path), maturity="incubating",
+                ),
+                path,
+            )  # fmt: skip
+            _imported_symptom(draft, file, found.emit.symptom, path)
+        except msgspec.ValidationError as error:
+            draft.problems.append((str(path), name, str(error)))
+        draft.warnings += [f"{f}: {r}: refused: {what}" for f, r, what in draft.problems[before:]]
+        del draft.problems[before:]
+
+
+def _imported_symptom(draft: Draft, file: ImportedFile, symptom: str, path: Path) -> None:
+    place = file.symptom_map.get(symptom)
+    if symptom in draft.symptoms:
+        return
+    if place is None:
+        table = SymptomTable(
+            id=symptom, says=symptom, domain="unknown", sub_domain="unmapped", role="root", rank=IMPORTED_RANK,
+            advice="ask", owner="ask", blames="nothing",
+        )  # fmt: skip
+    else:
+        values = {k: getattr(place, k) for k in type(place).__struct_fields__ if k != "says"}
+        table = SymptomTable(id=symptom, says=place.says or symptom, **values)
+    draft.add_symptom(table, path)

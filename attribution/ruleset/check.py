@@ -1,0 +1,105 @@
+"""What makes a rule acceptable: samples, links, hit budget on healthy logs. Every fault is found at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+from attribution.engine import lines
+from attribution.engine.rules import Extractor, Matcher, RuleSet
+from attribution.model import Symptom
+from attribution.ruleset.files import Problem
+
+BUDGET = 1000  # one candidate line in this many healthy ones is the most that a rule's needles may hit
+_ID = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+")
+_SUB = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def symptom_problems(symptoms: Mapping[str, Symptom], names: Iterable[str]) -> list[Problem]:
+    """Links that lead nowhere, and ids out of shape."""
+    known = set(symptoms)
+    found: list[Problem] = []
+    for name in names:
+        symptom = symptoms[name]
+        imported = symptom.rank >= 900
+        if not imported and not _ID.fullmatch(symptom.id):
+            found.append((symptom.file, symptom.id, "symptom ids are lower-case words: domain.name"))
+        if not _SUB.fullmatch(symptom.sub_domain):
+            found.append((symptom.file, symptom.id, f"sub_domain {symptom.sub_domain!r} must be lower-case with _"))
+        if not 0 <= symptom.rank <= 999:
+            found.append((symptom.file, symptom.id, f"rank {symptom.rank} is not between 0 and 999"))
+        for edge in symptom.explains:
+            if not _matches(edge.symptom, known):
+                found.append((symptom.file, symptom.id, f"explains {edge.symptom}: no such symptom"))
+        for other in symptom.beats:
+            if not _matches(other, known):
+                found.append((symptom.file, symptom.id, f"beats {other}: no such symptom"))
+        if symptom.lingers not in ("no", "boot", "reset") and symptom.lingers not in known:
+            found.append((symptom.file, symptom.id, f"lingers = {symptom.lingers!r} is not no, boot, reset or a symptom"))
+        if symptom.drains and symptom.domain not in ("hardware", "network", "platform"):
+            found.append((symptom.file, symptom.id, f"drains = true has no meaning for domain {symptom.domain}"))
+    return found
+
+
+def _matches(pattern: str, known: set[str]) -> bool:
+    if pattern in known:
+        return True
+    from fnmatch import fnmatchcase
+
+    return any(ch in pattern for ch in "*?[") and any(fnmatchcase(k, pattern) for k in known)
+
+
+def rule_problems(rules: RuleSet, names: Iterable[str]) -> list[Problem]:
+    """Samples that don't do what they say, and symptoms that nobody declared."""
+    found: list[Problem] = []
+    for name in names:
+        rule = next(r for r in rules.extractors if r.name == name)
+        wanted = {row.symptom for row in rule.rows.values()} if rule.rows is not None else {rule.symptom}
+        found += [(rule.file, name, f"symptom {s} is not declared") for s in sorted(wanted - set(rules.symptoms))]
+        if rule.metric is None and not (rule.maturity == "incubating" and not rule.match):
+            found += [(rule.file, name, what) for what in _sample_problems(rule, rules.matchers[name])]
+    return found
+
+
+def _sample_problems(rule: Extractor, matcher: Matcher) -> Iterable[str]:
+    for number, sample in enumerate(rule.match, 1):
+        body = lines.parse(sample.rstrip("\n")).body
+        if matcher.match(body) is None:
+            yield f"match sample {number} does not match: {sample[:120]!r}"
+        elif rule.needles and not any(n in sample.lower() for n in rule.needles):
+            yield f"match sample {number} holds none of its needles {list(rule.needles)}: {sample[:120]!r}"
+    for number, sample in enumerate(rule.no_match, 1):
+        if matcher.match(lines.parse(sample.rstrip("\n")).body) is not None:
+            yield f"no_match sample {number} matches: {sample[:120]!r}"
+
+
+def budget_problems(extractors: Iterable[Extractor], corpus: Sequence[str]) -> list[Problem]:
+    """Rules whose needles hit more than one healthy line in BUDGET."""
+    blob = [line.lower() for line in corpus]
+    found: list[Problem] = []
+    for rule in extractors:
+        hits = sum(_count(needle, blob) for needle in rule.needles)
+        if hits * BUDGET > len(blob):
+            where = f"its needles {list(rule.needles)} hit {hits} of {len(blob)} healthy lines"
+            found.append((rule.file, rule.name, f"{where} (the budget is 1 in {BUDGET}): give rarer `needles`"))
+    return found
+
+
+def _count(needle: str, blob: Sequence[str]) -> int:
+    return _count_joined(needle, _joined(tuple(blob)))
+
+
+@cache
+def _joined(blob: tuple[str, ...]) -> str:
+    return "\n".join(blob)
+
+
+def _count_joined(needle: str, text: str) -> int:
+    """Lines of `text` that hold `needle`."""
+    count, at = 0, text.find(needle)
+    while at >= 0:
+        count += 1
+        end = text.find("\n", at)
+        at = text.find(needle, end) if end >= 0 else -1
+    return count

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# A machine that is busy with something else is no failure.
+settings.register_profile("sattrib", deadline=None)
+settings.load_profile("sattrib")
+
+
+@pytest.fixture(autouse=True)
+def no_ambient_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests must not see the job, or the sattrib, of the shell that runs them."""
+    for name in list(os.environ):
+        if name.startswith(("SLURM_", "SATTRIB_")):
+            monkeypatch.delenv(name)
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)

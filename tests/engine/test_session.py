@@ -1,0 +1,197 @@
+"""Text in, verdict out: folding, accumulators, bounded memory, hostile lines."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tools import attempt, bundle, line_rule, rule_set, symptom
+
+from attribution.bundle import Source
+from attribution.engine.session import Session
+from attribution.model import Coverage
+from attribution.rule import Accumulated, Example, PythonRule
+
+LOST = symptom("gpu.lost", rank=10, explains=["app.error"], drains=True)
+ERROR = symptom("app.error", "application", rank=60)
+TRACE = symptom("app.trace", "application", rank=80, beats=[])
+RULES = rule_set(
+    LOST, ERROR, TRACE,
+    extractors=(
+        line_rule("lost", r"^NVRM: GPU (?P<gpu>\S+) is lost", "gpu.lost", ("is lost",), ("kern", "dmesg")),
+        line_rule("error", r"^RuntimeError: (?P<what>.*)", "app.error", ("runtimeerror",)),
+    ),
+)  # fmt: skip
+
+
+def attribute(rules, given_bundle, texts, **more):
+    session = Session(rules, given_bundle, **more)
+    for path, text in texts.items():
+        session.ingest(path, text if isinstance(text, bytes) else text.encode(), last=True)
+    return session.attribute(explain=True)
+
+
+def test_two_sources_one_cause():
+    case = bundle(Source(path="k", kind="kern", node="n1"), Source(path="a", kind="app", node="n2"))
+    verdict = attribute(RULES, case, {"k": "NVRM: GPU 0000:3b:00.0 is lost\n", "a": "RuntimeError: boom\n"})
+    assert (verdict.verdict, verdict.domain, verdict.responsible_nodes) == ("attributed", "hardware", ("n1",))
+    assert [d.symptom for d in verdict.demoted] == ["app.error"]
+    assert verdict.drain_suggestions[0].node == "n1"
+    assert "State=DRAIN" in verdict.drain_suggestions[0].command
+
+
+def test_a_forged_kernel_line_in_application_output_blames_nobody():
+    case = bundle(Source(path="a", kind="app", node="n2"), attempt=attempt(nodes=("n2",)))
+    verdict = attribute(RULES, case, {"a": "NVRM: GPU 0000:3b:00.0 is lost\n[rank0]: NVRM: GPU 0000:3b:00.0 is lost\n"})
+    assert verdict.responsible_nodes == ()
+    assert verdict.domain == "unknown"
+
+
+def test_repeated_lines_fold_into_one_event():
+    case = bundle(Source(path="k", kind="kern", node="n1"))
+    text = "".join(f"Mar  2 04:18:{i % 60:02d} n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\n" for i in range(5000))
+    verdict = attribute(RULES, case, {"k": text})
+    (seen,) = verdict.symptoms
+    assert seen.count == 5000
+    assert len(seen.evidence) <= 3
+
+
+def test_a_fold_never_crosses_ten_minutes_of_silence():
+    case = bundle(Source(path="k", kind="kern", node="n1"))
+    lines = (
+        "Mar  2 04:18:00 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\nMar  2 04:40:00 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\n"
+    )
+    verdict = attribute(RULES, case, {"k": lines})
+    assert len([t for t in verdict.trail if t.stage == "EXTRACT" and t.symptom == "gpu.lost"]) == 2
+
+
+def test_distinct_lines_are_bounded_and_the_rest_is_counted():
+    case = bundle(Source(path="a", kind="app", node="n1"))
+    verdict = attribute(RULES, case, {"a": "".join(f"RuntimeError: number {i}\n" for i in range(3000))})
+    (cover,) = [c for c in verdict.coverage if c.source == "a"]
+    assert cover.state == "partial"
+    assert "2800 further distinct lines" in cover.reason
+    assert cover.cut == ("error",)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 64, 100_000])
+def test_blocks_of_any_size_give_the_same_verdict(size):
+    case = bundle(Source(path="k", kind="kern", node="n1"), Source(path="a", kind="app", node="n2"))
+    kern = b"Mar  2 04:18:00 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\nnothing\nno newline at the end: NVRM"
+    session = Session(RULES, case)
+    for at in range(0, len(kern), size):
+        session.ingest("k", kern[at : at + size])
+    session.ingest("k", b"", last=True)
+    session.ingest("a", b"RuntimeError: boom", last=True)
+    whole = attribute(RULES, case, {"k": kern, "a": "RuntimeError: boom"})
+    assert msgspec.json.encode(session.attribute(explain=True)) == msgspec.json.encode(whole)
+
+
+def test_attribute_changes_nothing_and_ingest_may_go_on():
+    case = bundle(Source(path="k", kind="kern", node="n1"), Source(path="a", kind="app", node="n2"))
+    session = Session(RULES, case)
+    session.ingest("a", b"RuntimeError: boom\n", last=True)
+    first = session.attribute()
+    assert first.domain == "application"
+    assert session.attribute() == first
+    session.ingest("k", b"NVRM: GPU 0000:3b:00.0 is lost\n", last=True)
+    assert session.attribute().domain == "hardware"
+
+
+class Collect:
+    def __init__(self):
+        self.taken = []
+
+    def feed(self, text):
+        self.taken.append(text)
+        return text.startswith(" ")
+
+    def result(self):
+        yield Accumulated(symptom="app.trace", fields={"lines": str(len(self.taken))})
+
+
+def accumulating(function):
+    rule = PythonRule(
+        kind="accumulator", name="trace", stage="", function=function, example=Example(given=(), expect=()),
+        trigger=r"^Traceback", needles=("traceback",), reads=("app",),
+    )  # fmt: skip
+    return rule_set(ERROR, TRACE, extractors=RULES.extractors[:1], python=(rule,))
+
+
+def test_an_accumulator_is_fed_its_own_rank_only():
+    rules = accumulating(lambda fields, line: Collect())
+    text = "[rank1]: Traceback\n[rank2]: other\n[rank1]:   File 1\n[rank2]: Traceback\n[rank1]:   File 2\n[rank1]: Error: x\n[rank2]:   File\n"
+    verdict = attribute(rules, bundle(Source(path="a", kind="app", node="n1")), {"a": text})
+    said = {t.what for t in verdict.trail if t.stage == "EXTRACT"}
+    assert said == {"app.trace (bad_node, 1x)"}
+    assert {r for s in verdict.symptoms for r in s.ranks} == {1, 2}
+
+
+def test_a_crash_of_a_rule_is_a_diagnostic():
+    def crash(fields, line):
+        raise KeyError("oops")
+
+    verdict = attribute(
+        accumulating(crash), bundle(Source(path="a", kind="app", node="n1")), {"a": "Traceback\nRuntimeError: x\n"}
+    )
+    assert [d.rule for d in verdict.diagnostics] == ["trace"]
+    assert verdict.domain == "application" or verdict.verdict == "insufficient"
+
+
+def test_ranks_find_their_node_through_lines_that_name_both():
+    case = bundle(Source(path="a", kind="app", node="login1"))
+    text = "3: n2:55:66 [0] NCCL WARN RuntimeError: x\n[rank3]: RuntimeError: y\n"
+    verdict = attribute(RULES, case, {"a": text})
+    assert {n for s in verdict.symptoms for n in s.nodes} == {"n2"}
+
+
+def test_a_rank_that_two_nodes_claim_belongs_to_neither():
+    case = bundle(Source(path="a", kind="app", node="login1"))
+    text = "3: n2:55:66 [0] RuntimeError: x\n3: n1:55:66 [0] RuntimeError: x2\n[rank3]: RuntimeError: y\n"
+    verdict = attribute(RULES, case, {"a": text})
+    assert all("y" not in e.text or e.node in (None, "login1") for s in verdict.symptoms for e in s.evidence)
+
+
+def test_an_unread_source_lowers_confidence_and_is_named():
+    case = bundle(Source(path="a", kind="app", node="n1"), attempt=attempt(nodes=("n1",)))
+    verdict = attribute(RULES, case, {"a": "RuntimeError: x\n"})
+    assert [m for m in verdict.missing if "kernel log of n1" in m]
+    assert {c.source for c in verdict.could_change} == {"kernel log of n1"}
+    assert verdict.would_flip is not None
+    assert verdict.would_flip.domain == "hardware"
+
+
+def test_a_source_that_could_not_be_read_is_coverage():
+    case = bundle(Source(path="a", kind="app", node="n1"))
+    session = Session(RULES, case)
+    session.could_not_read(Coverage(source="a", kind="app", state="denied", reason="permission denied"))
+    assert [c.state for c in session.attribute().coverage if c.source == "a"] == ["denied"]
+
+
+HOSTILE = [
+    b"RuntimeError: " + b"x" * 1_000_000 + b"\n",
+    b"RuntimeError: \x00\x00 NUL\n",
+    b"RuntimeError: \xff\xfe broken\n",
+    b"RuntimeError: \x1b[31mred\x1b[0m [bold]markup[/]\n",
+    b"RuntimeError: " + b"(a+)+" * 500 + b"\n",
+    b"9999-12-31T23:59:59Z RuntimeError: the future\n",
+    b"[rank99999999999999999999]: RuntimeError: rank\n",
+    b"RuntimeError: x" * 20_000,
+    "RuntimeError: \u202e\u200b bidi\n".encode(),
+]
+
+
+@pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_lines_neither_crash_nor_blame(line):
+    case = bundle(Source(path="a", kind="app", node="n1"), Source(path="k", kind="kern", node="n2"))
+    verdict = attribute(RULES, case, {"a": line, "k": line})
+    assert verdict.responsible_nodes == ()
+    msgspec.json.encode(verdict)
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=400))
+def test_any_bytes_attribute(data):
+    case = bundle(Source(path="a", kind="app", node="n1"), Source(path="k", kind="kern", node="n2"))
+    msgspec.json.encode(attribute(RULES, case, {"a": data, "k": b"NVRM: " + data}))

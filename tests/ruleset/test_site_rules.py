@@ -1,0 +1,183 @@
+"""A site's own rules: what loads, what is refused, and how it is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from attribution import pipeline, ruleset
+from attribution.errors import RuleError
+
+GOOD = """
+schema = 1
+[[symptom]]
+id = "site.leak"
+says = "the site's cooling leaks"
+domain = "hardware"
+sub_domain = "power_thermal"
+role = "root"
+rank = 5
+advice = "admin_first"
+owner = "hw"
+[[extractor]]
+name = "site-leak"
+match_re = '^coolantd: leak in rack (?P<rack>\\w+)'
+emit = { type = "bad_node", symptom = "site.leak" }
+reads = ["syslog"]
+match = ["Mar  2 04:18:56 n1 coolantd: leak in rack r17"]
+no_match = ["Mar  2 04:18:56 n1 coolantd: no leak in rack r17"]
+"""
+
+
+def load(tmp_path: Path, text: str, name: str = "site.toml"):
+    folder = tmp_path / "rules.d"
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text)
+    return ruleset.load((folder,))
+
+
+def refused(tmp_path: Path, text: str, name: str = "site.toml") -> str:
+    with pytest.raises(RuleError) as caught:
+        load(tmp_path, text, name)
+    return str(caught.value)
+
+
+def test_a_good_file_loads_and_changes_the_hash(tmp_path):
+    rules = load(tmp_path, GOOD)
+    assert "site.leak" in rules.symptoms
+    assert rules.hash != ruleset.load().hash
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("^coolantd: leak in rack (?P<rack>\\w+)", "\\d+ \\w+"), "has no needle"),
+        (("^coolantd: leak in rack (?P<rack>\\w+)", "coolantd(?! ok)"), "look-around"),
+        (("^coolantd: leak in rack (?P<rack>\\w+)", "coolantd(unclosed"), "does not parse: missing )"),
+        (('match = ["Mar  2 04:18:56 n1 coolantd: leak in rack r17"]\n', ""), "needs at least one `match`"),
+        (('no_match = ["Mar  2 04:18:56 n1 coolantd: no leak in rack r17"]\n', ""), "needs at least one `match`"),
+        (("coolantd: leak in rack r17", "coolantd: fine"), "match sample 1 does not match"),
+        (("coolantd: no leak in rack r17", "coolantd: leak in rack r18"), "no_match sample 1 matches"),
+        (('symptom = "site.leak" }', 'symptom = "site.leek" }'), "symptom site.leek is not declared"),
+        (('reads = ["syslog"]', 'reads = ["sylog"]'), "'sylog' is no source kind"),
+        (("rank = 5", 'rank = "5"'), "Expected `int`"),
+        (("rank = 5", "rank = 5\nrnak = 6"), "rnak"),
+        (('role = "root"', 'role = "cause"'), "role"),
+        (('name = "site-leak"', 'name = "xid"'), "used twice"),
+        (("schema = 1", "schema = 2"), "schema = 2 is not known"),
+        (("schema = 1", 'schema = 1\n[[extractr]]\nname = "x"'), "unknown key `extractr`"),
+        (("schema = 1", "schema = = 1"), "not valid TOML"),
+    ],
+)  # fmt: skip
+def test_a_wrong_file_is_refused_with_file_and_name(tmp_path, change, says):
+    assert change[0] in GOOD
+    message = refused(tmp_path, GOOD.replace(*change))
+    assert says in message
+    assert "site.toml" in message
+
+
+def test_over_the_hit_budget_is_refused(tmp_path):
+    common = "NCCL INFO"
+    text = (
+        GOOD.replace("^coolantd: leak in rack (?P<rack>\\w+)", common)
+        .replace("coolantd: leak in rack r17", "NCCL INFO x")
+        .replace("coolantd: no leak in rack r17", "nothing")
+    )
+    message = refused(tmp_path, text)
+    assert "site-leak" in message
+    assert "healthy lines" in message
+
+
+def test_all_problems_at_once(tmp_path):
+    broken = GOOD.replace("coolantd: leak in rack r17", "coolantd: fine")
+    message = refused(
+        tmp_path, broken + broken.split("schema = 1")[1].replace("site-leak", "Site Leak!").replace("site.leak", "site.leak2")
+    )
+    assert message.count("site.toml") >= 3
+
+
+IMPORTED = r"""
+[[extractor]]
+name = "InjectedException"
+match_re = 'inject_fault\.InjectedException'
+emit = { type = "bad_node", symptom = "synthetic fault injection" }
+
+[[extractor]]
+name = "LookAround"
+match_re = 'faults?(?=bar)'
+emit = { type = "bad_node", symptom = "synthetic fault injection" }
+"""
+
+
+def case(tmp_path: Path, line: str) -> Path:
+    folder = tmp_path / "bundle"
+    folder.mkdir(exist_ok=True)
+    (folder / "bundle.json").write_text(
+        '{"schema": 1, "attempt": {"cluster": "c", "job_id": "1", "state": "FAILED", "exit_code": "1:0", "nodes": ["n1"]},'
+        '"sources": [{"path": "a.log", "kind": "app", "node": "n1"}]}'
+    )
+    (folder / "a.log").write_text(line)
+    return folder
+
+
+def test_an_imported_file_loads_with_a_warning_and_the_rest_of_it(tmp_path):
+    rules = load(tmp_path, IMPORTED)
+    assert any("imported file" in w for w in rules.warnings)
+    assert any("LookAround: refused" in w for w in rules.warnings)
+    assert "InjectedException" in rules.matchers
+    assert rules.symptoms["synthetic fault injection"].domain == "unknown"
+
+
+def test_an_imported_symptom_gets_its_place_by_symptom_map(tmp_path):
+    folder = case(tmp_path, "nvidia_resiliency_ext.shared_utils.inject_fault.InjectedException: now\n")
+    plain = pipeline.analyze_bundle(folder, rules=load(tmp_path, IMPORTED)).verdict
+    assert (plain.verdict, plain.domain) == ("insufficient", "unknown")
+    mapped = IMPORTED + '\n[symptom_map]\n"synthetic fault injection" = { domain = "application", sub_domain = "config" }\n'
+    verdict = pipeline.analyze_bundle(folder, rules=load(tmp_path, mapped)).verdict
+    assert (verdict.verdict, verdict.domain, verdict.sub_domain) == ("attributed", "application", "config")
+
+
+def test_site_python_rules_are_checked_on_the_syntax_tree(tmp_path):
+    for line in (
+        "import os",
+        "from subprocess import run",
+        "from attribution import pipeline",
+        "open('/etc/passwd')",
+        "().__class__",
+    ):
+        message = refused(tmp_path, line + "\n", "site.py")
+        assert "site.py" in message
+        assert "line 1" in message
+
+
+RULE = """
+from attribution.rule import Demote, Example, event, filter_rule
+
+@filter_rule(name="site-quiet", stage="LATE", example=Example(given=(event("gpu.off_bus"),), expect=(%s)))
+def site_quiet(view):
+    for e in view.of("gpu.off_bus"):
+        yield Demote(event=e.id, reason="x")
+"""
+
+
+def test_a_python_rules_example_is_run(tmp_path):
+    assert load(tmp_path, RULE % '"demote gpu.off_bus",', "site.py").python_rules("filter", "LATE")
+    assert "site-quiet" in refused(tmp_path, RULE % "", "site.py")
+
+
+def test_a_missing_directory_is_said(tmp_path):
+    with pytest.raises(RuleError, match="no directory of rules"):
+        ruleset.load((tmp_path / "nowhere",))
+
+
+def test_rules_do_not_depend_on_the_directory_order(tmp_path):
+    folder = tmp_path / "rules.d"
+    folder.mkdir()
+    (folder / "b.toml").write_text(GOOD)
+    (folder / "a.toml").write_text(
+        'schema = 1\n[[symptom]]\nid = "site.z"\nsays = "z"\ndomain = "storage"\nsub_domain = "quota"\nrole = "context"\nrank = 9\nadvice = "ask"\nowner = "fs"\n'
+    )
+    first, second = ruleset.load((folder,)), ruleset.load((folder,))
+    assert first.hash == second.hash
+    assert list(first.symptoms) == list(second.symptoms)
