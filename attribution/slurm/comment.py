@@ -44,8 +44,8 @@ def check_line(line: str) -> str:
 
 
 def is_jobstats(value: str) -> bool:
-    """Whether jobstats wrote this comment: it owns the field then."""
-    return value.startswith(JOBSTATS)
+    """Whether jobstats wrote this comment: it owns the field then. Without case: 22.05 lower-cases its text too."""
+    return value.casefold().startswith(JOBSTATS.casefold())
 
 
 def decide(

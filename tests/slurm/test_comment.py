@@ -45,6 +45,7 @@ def row(admin="", system="", newest=True, state="FAILED", sluid=SLUID):
         (row("please look at this"), OLDER, {}, ("archive", "AdminComment", "")),
         (row("please look at this"), OLDER, {"jobstats_seen": True}, ("write", "SystemComment", "10_3")),
         (row("JS1:H4sIAAAA"), OLDER, {}, ("write", "SystemComment", "10_3")),
+        (row("js1:h4siaaaa"), (22, 5), {}, ("write", "SystemComment", "10_3")),
         (row("JS1:H4sIAAAA", LINE), OLDER, {}, ("keep", "SystemComment", "10_3")),
         (row("JS1:H4sIAAAA", OLD), OLDER, {}, ("write", "SystemComment", "10_3")),
         (row("JS1:H4sIAAAA", "burst buffer"), OLDER, {}, ("archive", "AdminComment", "")),
