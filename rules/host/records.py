@@ -9,7 +9,7 @@ import re2
 from attribution.rule import Accumulated, Example, Lines, accumulator
 
 KERNEL = ("kern", "dmesg", "syslog", "journal")
-_SECTION = re2.compile(r"\{\d+\}\[Hardware Error\]: +(?:section_type|Error \d+, type): *(?P<what>.+)")
+_SECTION = re2.compile(r"\{\d+\}\[Hardware Error\]: +section_type: *(?P<what>.+)")
 _SEVERITY = re2.compile(r"\{\d+\}\[Hardware Error\]: +event severity: (?P<what>\w+)")
 _MODULE = re2.compile(r"\+0x[0-9a-f]+/0x[0-9a-f]+ \[(?P<module>\w+)\]")
 _BUILTIN = re2.compile(r"[ ?](?P<name>nfs\d?_|nfs4_|rpc_wait_bit_killable|ceph_|fuse_|cifs_|SMB2_)")
@@ -18,7 +18,9 @@ _TRACE = re2.compile(
 )
 # Which file system or driver a kernel module belongs to.
 MODULES: Mapping[str, tuple[str, str]] = {
-    **dict.fromkeys(("lustre", "ptlrpc", "lov", "osc", "mdc", "lmv", "obdclass", "ldlm", "mgc", "lnet", "ko2iblnd"), ("fs.hang", "lustre")),
+    **dict.fromkeys(
+        ("lustre", "ptlrpc", "lov", "osc", "mdc", "lmv", "obdclass", "ldlm", "mgc", "lnet", "ko2iblnd"), ("fs.hang", "lustre")
+    ),
     **dict.fromkeys(("mmfs26", "mmfslinux", "mmfs", "tracedev"), ("fs.hang", "gpfs")),
     **dict.fromkeys(("beegfs",), ("fs.hang", "beegfs")),
     **dict.fromkeys(("ceph", "libceph", "rbd"), ("fs.hang", "ceph")),
@@ -67,11 +69,11 @@ class _Apei:
             "{1}[Hardware Error]:  Error 0, type: recoverable",
             "{1}[Hardware Error]:   section_type: memory error",
         ),
-        expect=("mem.apei",),
+        expect=("mem.edac_ue",),
         quiet=("{1}[Hardware Error]: event severity: recoverable",),
     ),
 )
-def firmware_error_record(fields: Mapping[str, str], line: str) -> Lines:
+def firmware_error_record(_fields: Mapping[str, str], _line: str) -> Lines:
     """A firmware-first record counts by its severity and section; PCIe sections are read with the bus errors."""
     return _Apei()
 
@@ -128,6 +130,6 @@ def _module(text: str) -> tuple[str, str] | None:
         quiet=("sysrq: Show Blocked State", "Call Trace:"),
     ),
 )
-def hung_task(fields: Mapping[str, str], line: str) -> Lines:
+def hung_task(_fields: Mapping[str, str], _line: str) -> Lines:
     """A hung task says where the job stood still; frames of a file system or GPU driver say what it waited for."""
     return _Hung()
