@@ -71,10 +71,7 @@ def report(name: str, hook: Path, starts: int, at_once: int) -> bool:
         took, whole = measure(hook, Path(folder), starts, at_once)
         records = sum(entry.name.endswith(".env") for entry in os.scandir(folder))
     worst = statistics.quantiles(took, n=100)[98]
-    print(
-        f"{name:<14}{starts:>8}{records:>9}{whole / starts:>12.2f}"
-        f"{statistics.median(took):>12.2f}{worst:>10.2f}"
-    )
+    print(f"{name:<14}{starts:>8}{records:>9}{whole / starts:>12.2f}{statistics.median(took):>12.2f}{worst:>10.2f}")
     return records == starts
 
 
@@ -84,9 +81,7 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=64)
     parser.add_argument("--hook", type=Path, default=HOOK)
     options = parser.parse_args()
-    print(
-        f"{'milliseconds':<14}{'starts':>8}{'records':>9}{'run/starts':>12}{'median':>12}{'p99':>10}"
-    )
+    print(f"{'milliseconds':<14}{'starts':>8}{'records':>9}{'run/starts':>12}{'median':>12}{'p99':>10}")
     alone = report("one at a time", options.hook, min(options.starts, 1000), 1)
     crowd = report(f"{options.at_once} at a time", options.hook, options.starts, options.at_once)
     return 0 if alone and crowd else 1
