@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conftest import Running
 from harness import CONTROLLER, NODES
+from running import Running
 
 pytestmark = [pytest.mark.cluster, pytest.mark.versions]
 
