@@ -164,7 +164,20 @@ class Cluster:
 
     def start_node(self, node: str, timeout: float = 60) -> None:
         run_here(["docker", "start", self.container(node)])
-        wait_until(lambda: self.node_state(node) in ("idle", "mixed", "allocated"), timeout, f"{node} to be back")
+        wait_until(lambda: self.is_back(node), timeout, f"{node} to be back")
+
+    def is_back(self, node: str) -> bool:
+        if node == CONTROLLER:
+            return "is UP" in self.run(CONTROLLER, ["scontrol", "ping"], check=False).stdout
+        return self.node_state(node) in ("idle", "mixed", "allocated")
+
+    def wait_saved(self, timeout: float = 30) -> None:
+        """Until slurmctld has saved all it knows by now; killed earlier, it forgets the last seconds."""
+        mark = f"saved-{time.time_ns()}"
+        job = self.sbatch("bob", "true", "--hold", "-J", mark)
+        saved = ["grep", "-q", mark, "/var/spool/slurmctld/job_state"]
+        wait_until(lambda: self.run(CONTROLLER, saved, check=False).returncode == 0, timeout, "slurmctld to save its state")
+        self.run(CONTROLLER, ["scancel", job])
 
     def kernel_line(self, node: str, text: str) -> None:
         """A line in the node's kern.log as its kernel would have written it (also in /nodelogs).

@@ -116,6 +116,16 @@ def test_a_killed_node_fails_its_job_which_runs_again(cluster: Cluster) -> None:
     assert len({row["DBIndex"] for row in rows if row["JobID"] == job}) == 2
 
 
+def test_a_job_lives_through_a_killed_controller(cluster: Cluster) -> None:
+    job = cluster.sbatch("alice", "sleep 12")
+    cluster.wait_state(job, ["RUNNING"])
+    cluster.wait_saved()
+    cluster.kill_node(CONTROLLER)
+    cluster.start_node(CONTROLLER)
+    rows = cluster.wait_job(job)
+    assert [(found["JobID"], found["State"]) for found in rows] == [(job, "COMPLETED"), (f"{job}.batch", "COMPLETED")]
+
+
 def test_a_job_over_its_limit_times_out(cluster: Cluster, job_over_time: str) -> None:
     rows = cluster.wait_job(job_over_time, timeout=180)
     assert row(rows, job_over_time)["State"] == "TIMEOUT"
