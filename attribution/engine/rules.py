@@ -72,14 +72,18 @@ class Extractor(Frozen, frozen=True, kw_only=True):
 
 
 class Matcher:
-    """An extractor with its compiled patterns."""
-
-    __slots__ = ("pattern", "rule", "unless")
+    """An extractor with its patterns, which are compiled when a line first asks for them."""
 
     def __init__(self, rule: Extractor) -> None:
         self.rule = rule
-        self.pattern = compile_pattern(rule.pattern)
-        self.unless = compile_pattern(rule.unless) if rule.unless else None
+
+    @cached_property
+    def pattern(self) -> Any:
+        return compile_pattern(self.rule.pattern)
+
+    @cached_property
+    def unless(self) -> Any:
+        return compile_pattern(self.rule.unless) if self.rule.unless else None
 
     def match(self, body: str) -> tuple[dict[str, str], Row] | None:
         """Fields and row of a hit on a line's message, or None."""

@@ -31,9 +31,13 @@ IMPORTED_RANK = 999
 
 
 class Draft:
-    """What has been read so far. `problems` refuse the set; `warnings` and `refused` do not."""
+    """What has been read so far. `problems` refuse the set; `warnings` do not.
 
-    def __init__(self) -> None:
+    The files under `proven` have passed every check before: their patterns are compiled where they are first used.
+    """
+
+    def __init__(self, proven: Path | None = None) -> None:
+        self._proven = proven
         self.symptoms: dict[str, Symptom] = {}
         self.extractors: dict[str, Extractor] = {}
         self.options: dict[str, list[Option]] = {}
@@ -55,11 +59,12 @@ class Draft:
             self.problems.append((str(path), rule.name, f"name is used twice (also in {self.extractors[rule.name].file})"))
             return
         try:
-            derived = options(rule.pattern)
-            compile_pattern(rule.pattern)
-            if rule.unless:
-                compile_pattern(rule.unless)
-            found = [frozenset(n.lower() for n in rule.needles)] if rule.needles else derived
+            found = [frozenset(n.lower() for n in rule.needles)] if rule.needles else options(rule.pattern)
+            if self._proven is None or not path.is_relative_to(self._proven):
+                options(rule.pattern)
+                compile_pattern(rule.pattern)
+                if rule.unless:
+                    compile_pattern(rule.unless)
         except UnsupportedPatternError as error:
             self.problems.append((str(path), rule.name, f"match_re: {error}"))
             return
