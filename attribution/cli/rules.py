@@ -127,6 +127,34 @@ def test(rule_dirs: tuple[Path, ...], line: str | None, kind: str | None, file: 
         write("no rule fires\n" if not nearly else "")
 
 
+@rules.command()
+@click.argument("cases_dir", nargs=-1, type=click.Path(path_type=Path))
+@_DIRS
+def coverage(cases_dir: tuple[Path, ...], rule_dirs: tuple[Path, ...]) -> int:
+    """List the rules that no case bundle below CASES_DIR proves; exit 1 if there are any.
+
+    Without CASES_DIR, the cases of this checkout. With --rules, only your own rules are asked for.
+    """
+    from attribution.desk import coverage as desk
+
+    loaded = _load(rule_dirs)
+    proof = desk.prove(loaded, desk.bundles_in(cases_dir or (_own_cases(),)))
+    found = desk.gaps(loaded, proof, rule_dirs)
+    for gap in found:
+        write(f"{gap.kind:11} {gap.rule:40} {escape(gap.why)}\n")
+    write(f"{len(found)} gaps in {proof.bundles} bundles\n" if found else f"ok: {proof.bundles} bundles prove every rule\n")
+    return int(bool(found))
+
+
+def _own_cases() -> Path:
+    from attribution.ruleset import bundled_dir
+
+    folder = bundled_dir().parent / "tests" / "cases"
+    if not folder.is_dir():
+        raise ConfigError("there are no cases beside these rules: give CASES_DIR")
+    return folder
+
+
 def _text(line: str | None, file: Path | None) -> str:
     if line is not None:
         return line

@@ -8,6 +8,7 @@ from typing import Any
 
 import re2
 
+from attribution.engine.match import Prefilter
 from attribution.model import EmitType, Frozen, Maturity, SourceKind, Symptom
 from attribution.rule import PythonRule
 
@@ -117,6 +118,7 @@ class RuleSet:
         self.extractors = tuple(sorted(extractors, key=lambda r: r.name))
         self.python = tuple(sorted(python, key=lambda r: (r.kind, r.stage, r.name)))
         self.version, self.hash, self.warnings = version, digest, warnings
+        self._prefilters: dict[tuple[str, bool | None], Prefilter] = {}
 
     def python_rules(self, kind: str, stage: str = "") -> tuple[PythonRule, ...]:
         return tuple(r for r in self.python if r.kind == kind and r.stage == stage)
@@ -141,6 +143,13 @@ class RuleSet:
                 for needle in accumulator.needles:
                     found.setdefault(needle, []).append(name)
         return {needle: tuple(names) for needle, names in sorted(found.items())}
+
+    def prefilter(self, kind: str, *, fast: bool | None = None) -> Prefilter:
+        """The prefilter of this source kind, built once: sessions share it."""
+        found = self._prefilters.get((kind, fast))
+        if found is None:
+            found = self._prefilters[kind, fast] = Prefilter(self.needles(kind), fast=fast)
+        return found
 
     def progress(self, kind: str) -> tuple[Matcher, ...]:
         """Rules that are searched backwards from a source's end, last hit only."""
