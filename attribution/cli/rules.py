@@ -78,7 +78,8 @@ def show(name: tuple[str, ...], rule_dirs: tuple[Path, ...]) -> None:
         write(f"{rule.name}\n")
         pairs = [("gives", rule.symptom or f"one of {len(rule.rows or ())} symptoms, by key"), ("pattern", rule.pattern), ("unless", rule.unless or ""),
                  ("reads", ", ".join(rule.reads)), ("needles", ", ".join(rule.needles)), ("maturity", rule.maturity),
-                 ("known gaps", "; ".join(rule.known_gaps)), ("see", ", ".join(rule.refs)), ("declared in", rule.file)]  # fmt: skip
+                 ("known gaps", "; ".join(rule.known_gaps)), ("also fires", "; ".join(f"{k}: {v}" for k, v in rule.also.items())),
+                 ("see", ", ".join(rule.refs)), ("declared in", rule.file)]  # fmt: skip
         _pairs([*pairs, *(("matches", m) for m in rule.match), *(("not", m) for m in rule.no_match)])
 
 

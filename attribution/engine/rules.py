@@ -9,7 +9,7 @@ from typing import Any
 import re2
 
 from attribution.engine.match import Prefilter
-from attribution.model import EmitType, Frozen, Maturity, SourceKind, Symptom
+from attribution.model import EmitType, Frozen, Maturity, Mutation, SourceKind, Symptom
 from attribution.rule import PythonRule
 
 NODE_KINDS: tuple[SourceKind, ...] = ("kern", "dmesg", "syslog", "journal")
@@ -69,6 +69,7 @@ class Extractor(Frozen, frozen=True, kw_only=True):
     no_match: tuple[str, ...] = ()
     refs: tuple[str, ...] = ()
     known_gaps: tuple[str, ...] = ()
+    also: Mapping[Mutation, str] = {}
     metric: Metric | None = None
 
 

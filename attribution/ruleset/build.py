@@ -123,7 +123,7 @@ def _add_extractor(draft: Draft, table: ExtractorTable, path: Path) -> None:
             name=table.name, pattern=table.match_re, unless=table.unless_re, emit=table.emit.type,
             symptom=table.emit.symptom, reads=reads, needles=table.needles, fields=table.fields, file=str(path),
             maturity=table.maturity, before=table.context.before, after=table.context.after, match=table.match,
-            no_match=table.no_match, refs=table.refs, known_gaps=table.known_gaps, last_only=table.last_only,
+            no_match=table.no_match, refs=table.refs, known_gaps=table.known_gaps, last_only=table.last_only, also=table.also,
         ),
         path,
     )  # fmt: skip
@@ -186,7 +186,7 @@ def _add_catalog(draft: Draft, catalog: CatalogTable, path: Path) -> None:
         Extractor(
             name=catalog.name, pattern=catalog.match_re, unless=catalog.unless_re, emit="bad_node", symptom="", reads=reads,
             needles=catalog.needles, fields=catalog.fields, rows=found, other=other, file=str(path),
-            maturity=catalog.maturity, match=catalog.match, no_match=catalog.no_match, refs=catalog.refs,
+            maturity=catalog.maturity, match=catalog.match, no_match=catalog.no_match, refs=catalog.refs, also=catalog.also,
         ),
         path,
     )  # fmt: skip
