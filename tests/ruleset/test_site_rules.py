@@ -121,6 +121,16 @@ def case(tmp_path: Path, line: str) -> Path:
     return folder
 
 
+def test_edge_sets_are_shared(tmp_path):
+    shared = (
+        GOOD.replace('owner = "hw"', 'owner = "hw"\nexplains_sets = ["noise"]')
+        + '[[edge_set]]\nname = "noise"\nexplains = [{ symptom = "nccl.*" }]\n'
+    )
+    rules = load(tmp_path, shared)
+    assert [e.symptom for e in rules.symptoms["site.leak"].explains] == ["nccl.*"]
+    assert "no such edge_set" in refused(tmp_path, shared.replace('["noise"]', '["nosie"]'))
+
+
 def test_an_imported_file_loads_with_a_warning_and_the_rest_of_it(tmp_path):
     rules = load(tmp_path, IMPORTED)
     assert any("imported file" in w for w in rules.warnings)
