@@ -90,6 +90,8 @@ def _why_not(rules: RuleSet, rule: Extractor, body: str, matched: bool) -> str:
         return f"the pattern does not match: {rule.pattern[:160]}"
     if matcher.unless is not None and matcher.unless.search(body):
         return f"unless_re holds: {rule.unless}"
+    if lines.quoted(body):
+        return "the line only quotes it: a comment, a traced command, arguments, help or a test's name"
     return "the key is not in its table"
 
 

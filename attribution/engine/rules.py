@@ -8,6 +8,7 @@ from typing import Any
 
 import re2
 
+from attribution.engine.lines import quoted
 from attribution.engine.match import Prefilter
 from attribution.model import EmitType, Frozen, Maturity, Mutation, SourceKind, Symptom
 from attribution.rule import PythonRule
@@ -78,6 +79,7 @@ class Matcher:
 
     def __init__(self, rule: Extractor) -> None:
         self.rule = rule
+        self._unquoted = "app" in rule.reads and "quoted" not in rule.also
 
     @cached_property
     def pattern(self) -> Any:
@@ -90,7 +92,7 @@ class Matcher:
     def match(self, body: str) -> tuple[dict[str, str], Row] | None:
         """Fields and row of a hit on a line's message, or None."""
         hit = self.pattern.search(body)
-        if hit is None or (self.unless is not None and self.unless.search(body)):
+        if hit is None or (self.unless is not None and self.unless.search(body)) or (self._unquoted and quoted(body)):
             return None
         groups = {k: v for k, v in hit.groupdict().items() if v is not None}
         rule = self.rule

@@ -24,11 +24,15 @@ _COUNT = re.compile(
 _CODE_WORD = r"(?:exit(?:ed with)? ?code|exitcode|exit status|errno|\brc|ret|status)"
 _CODE = re.compile(rf"(?i)({_CODE_WORD}(?: ?[:=] ?| )-?)([1-9]\d{{0,3}})\b(?! ?\(|[/.:\]])")
 _FAILED = re.compile(r"(?i)fail|error|refus|denied|kill")
+# In the first sentence; the rest is advice and explanation.
 _BE = re.compile(
-    r"\b(has|have|had|is|was|were|are|did|does|will)(?= (?!not\b|no\b|a\b|an\b|the\b|to\b|of\b|transmitted\b)[a-z]+)"
+    r"^(?:(?!\. |Did |If ).){0,200}?(?<![\w/])(?:has|have|had|is|was|were|are)"
+    r"(?= (?!not\b|no\b|a\b|an\b|the\b|to\b|of\b|transmitted\b)[a-z]+)"
 )
 _PLAIN = r"(?!(?:it|is|was|were|has|had|the|an?|this|with|after|of|to|due|from|by|no|not)\b)[A-Za-z][\w-]* "
-_PHRASE = re.compile(rf"(?:{_PLAIN}){{0,3}}(?:errors?|failures?|faults?|timeouts?|mismatch|violations?|corruption)\b(?![:=(])")
+_PHRASE = re.compile(
+    rf"(?:{_PLAIN}){{0,3}}(?:errors?|failures?|faults?|timeouts?|mismatch|violations?|corruption)(?=$|[.,]| (?:on|in|at|for|detected|found|reported|occurred)\b)"
+)
 _DAEMON = re.compile(r"^([a-z][\w.-]*)(?:\[\d+\])?(?=: )")
 _DRIVER = re.compile(
     r"^(?:NVRM|mlx5_core|mlx5_\d|nvidia-nvswitch\d*|nvme|EDAC|amdgpu|LustreError|Lustre|pcieport|ixgbe|bnxt_en)(?=[ :])"
