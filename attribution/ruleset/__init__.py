@@ -49,7 +49,7 @@ def load(site: tuple[Path, ...] = (), *, bundled: Path | None = None, samples: b
         draft.link_edge_sets()
         draft.uses.clear()
         for path in (p for p in files if p.suffix == ".py"):
-            python += load_python(path, draft.symptoms, draft.problems)
+            python += load_python(path, draft.symptoms, draft.problems, proven=not samples and folder == own)
     rules = _freeze(draft, python, digest.hexdigest()[:16])
     _check(draft, rules, own, samples)
     if draft.problems:

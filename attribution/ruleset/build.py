@@ -160,6 +160,8 @@ def _add_extractor(draft: Draft, table: ExtractorTable, path: Path) -> None:
 
 def _fill(value: Any, member: Mapping[str, Any]) -> Any:
     if isinstance(value, str):
+        if "%" not in value:
+            return value
         for key, word in member.items():
             if isinstance(word, (str, int)):
                 value = value.replace(f"%{key}%", str(word))
