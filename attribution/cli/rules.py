@@ -1,4 +1,4 @@
-"""`sattrib rules`: check, list, show, needles, test, coverage."""
+"""`sattrib rules`: check, list, show, needles, test, coverage, docs."""
 
 from __future__ import annotations
 
@@ -145,6 +145,20 @@ def coverage(cases_dir: tuple[Path, ...], rule_dirs: tuple[Path, ...]) -> int:
         write(f"{gap.kind:11} {gap.rule:40} {escape(gap.why)}\n")
     write(f"{len(found)} gaps in {proof.bundles} bundles\n" if found else f"ok: {proof.bundles} bundles prove every rule\n")
     return int(bool(found))
+
+
+@rules.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@_DIRS
+def docs(folder: Path, rule_dirs: tuple[Path, ...]) -> None:
+    """Write the symptoms as Markdown pages into FOLDER, one a domain."""
+    from attribution.desk.rulepages import write_pages
+
+    try:
+        for page in write_pages(_load(rule_dirs), folder):
+            write(f"{escape(str(page))}\n")
+    except OSError as error:
+        raise ConfigError(f"can't be written: {error.strerror}", str(folder)) from None
 
 
 def _own_cases() -> Path:

@@ -128,8 +128,8 @@ def describe(rules: RuleSet, symptom: Symptom) -> list[tuple[str, str]]:
         ("what", symptom.says),
         ("detail", symptom.detail),
         ("place", f"{symptom.domain}/{symptom.sub_domain}"),
-        ("role", f"{symptom.role}: {_ROLES[symptom.role]}"),
-        ("do", f"{symptom.advice}: {_ADVICE[symptom.advice]}" + (" (a drain is suggested)" if symptom.drains else "")),
+        ("role", f"{symptom.role}: {ROLES[symptom.role]}"),
+        ("do", f"{symptom.advice}: {ADVICE[symptom.advice]}" + (" (a drain is suggested)" if symptom.drains else "")),
         ("owner", symptom.owner),
         ("follows", ", ".join(explained_by)),
         ("causes", ", ".join(explains)),
@@ -142,13 +142,13 @@ def describe(rules: RuleSet, symptom: Symptom) -> list[tuple[str, str]]:
     ]
 
 
-_ROLES = {
+ROLES = {
     "root": "can be the cause",
     "cascade": "usually a consequence of something else",
     "teardown": "noise of dying, never the cause",
     "context": "worth knowing, never a verdict alone",
 }
-_ADVICE = {
+ADVICE = {
     "rerun": "run it again as it is",
     "rerun_without": "run it again without the responsible node",
     "fix_first": "the user changes something first",
