@@ -10,12 +10,14 @@ import click
 
 from attribution.cli.output import write
 from attribution.errors import ConfigError
-from attribution.report.escape import escape
+from attribution.report.escape import ELLIPSIS, escape
 
 if TYPE_CHECKING:
+    from attribution.desk.tryout import Tried
     from attribution.engine.rules import RuleSet
     from attribution.model import SourceKind
 
+_WIDEST = 160
 _DIRS = click.option(
     "--rules",
     "rule_dirs",
@@ -116,16 +118,33 @@ def needles(rule_dirs: tuple[Path, ...], kind: str | None, with_context: bool) -
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 def test(rule_dirs: tuple[Path, ...], line: str | None, kind: str | None, file: Path | None) -> None:
     """Say which rules fire on a text, which nearly did and why not."""
-    from attribution.desk.rulebook import try_text
+    from attribution.desk.tryout import try_text
 
-    fired, nearly = try_text(_load(rule_dirs), _text(line, file), _kinds(kind))
-    for hit in fired:
-        fields = " ".join(f"{k}={v}" for k, v in hit.fields.items())
-        write(f"line {hit.line}: {hit.rule} -> {hit.symptom} ({hit.role}) {escape(fields)}\n")
-    for miss in nearly:
-        write(f"line {miss.line}: nearly {miss.rule} (needle {miss.needle!r}): {escape(miss.why)}\n")
-    if not fired:
-        write("no rule fires\n" if not nearly else "")
+    _tried(try_text(_load(rule_dirs), _text(line, file), _kinds(kind)))
+
+
+def _tried(tried: Tried) -> None:
+    said: dict[int, list[str]] = {}
+    for hit in tried.fired:
+        lead = f"set aside, {hit.beaten_by} is more precise: " if hit.beaten_by else ""
+        said.setdefault(hit.line, []).append(f"  {lead}{hit.rule} -> {hit.symptom} ({hit.role}): {hit.says}")
+        if hit.fields:
+            said[hit.line].append("      " + " ".join(f"{k}={v}" for k, v in hit.fields.items()))
+    for miss in tried.nearly:
+        said.setdefault(miss.line, []).append(f'  nearly {miss.rule} (needle "{miss.needle}"): {miss.why}')
+    for number in sorted(said):
+        cut = " (cut at 8 KiB, as the engine does)" if number in tried.cut else ""
+        write(f"line {number}{cut}: {_short(tried.texts[number])}\n")
+        for row in said[number]:
+            write(escape(row) + "\n")
+    fires = len(tried.fired)
+    counts = f"{fires} hit{'' if fires == 1 else 's'}, {len(tried.nearly)} nearly" if said else "no rule fires, and none nearly"
+    write(f"{tried.lines} line{'' if tried.lines == 1 else 's'}: {counts}\n")
+
+
+def _short(text: str) -> str:
+    shown = escape(text)
+    return shown if len(shown) <= _WIDEST else shown[: _WIDEST - 1] + ELLIPSIS
 
 
 @rules.command()
@@ -170,11 +189,11 @@ def _own_cases() -> Path:
     return folder
 
 
-def _text(line: str | None, file: Path | None) -> str:
+def _text(line: str | None, file: Path | None) -> bytes:
     if line is not None:
-        return line
+        return line.encode("utf-8", "surrogateescape")
     try:
-        return file.read_text(encoding="utf-8", errors="replace") if file else sys.stdin.read()
+        return file.read_bytes() if file else sys.stdin.buffer.read()
     except OSError as error:
         raise ConfigError(f"can't be read: {error.strerror}", str(file)) from None
 

@@ -1,34 +1,12 @@
-"""Reading the rules: what a symptom means, who explains it, which rules fire on a line and which nearly did."""
+"""Reading the rules: what a symptom means, what it follows and causes, which rules give it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
-from attribution.engine import lines
 from attribution.engine.rules import Extractor, RuleSet
 from attribution.errors import ConfigError
-from attribution.model import KINDS, Frozen, SourceKind, Symptom
-
-
-class Fired(Frozen, frozen=True, kw_only=True):
-    """A rule that matched a line."""
-
-    line: int
-    rule: str
-    symptom: str
-    role: str
-    fields: dict[str, str]
-    text: str
-
-
-class Nearly(Frozen, frozen=True, kw_only=True):
-    """A rule whose needle the line holds, and why it did not match."""
-
-    line: int
-    rule: str
-    needle: str
-    why: str
+from attribution.model import Symptom
 
 
 def symptoms_of(rule: Extractor) -> list[str]:
@@ -36,63 +14,6 @@ def symptoms_of(rule: Extractor) -> list[str]:
     rows = rule.rows.values() if rule.rows is not None else ()
     extra = [rule.other.symptom] if rule.other else []
     return sorted({r.symptom for r in rows} | set(extra) | ({rule.symptom} if rule.symptom else set()))
-
-
-def try_text(rules: RuleSet, text: str, kinds: Iterable[SourceKind] = ()) -> tuple[list[Fired], list[Nearly]]:
-    """Which rules fire on each line, and which nearly did. Without `kinds`, every kind is tried."""
-    wanted = set(kinds) or set(KINDS)
-    fired: list[Fired] = []
-    nearly: list[Nearly] = []
-    for number, raw in enumerate(text.splitlines(), 1):
-        body = lines.parse(raw).body
-        lowered = raw.lower()
-        for rule in rules.extractors:
-            if rule.metric is not None:
-                continue
-            needle = next((n for n in rule.needles if n in lowered), None)
-            if needle is None and not rule.last_only:
-                continue
-            hit = rules.matchers[rule.name].match(body)
-            if hit is not None and wanted & set(rule.reads):
-                fields, row = hit
-                role = rules.symptoms[row.symptom].role if row.symptom in rules.symptoms else "?"
-                fired.append(
-                    Fired(
-                        line=number,
-                        rule=rule.name,
-                        symptom=row.symptom,
-                        role=role,
-                        fields=dict(sorted(fields.items())),
-                        text=raw,
-                    )
-                )
-            elif needle is not None:
-                nearly.append(
-                    Nearly(line=number, rule=rule.name, needle=needle, why=_why_not(rules, rule, body, hit is not None))
-                )
-        fired += _accumulators(rules, raw, body, number, wanted)
-    return fired, nearly
-
-
-def _accumulators(rules: RuleSet, raw: str, body: str, number: int, wanted: set[SourceKind]) -> list[Fired]:
-    return [
-        Fired(line=number, rule=name, symptom="(reads on)", role="accumulator", fields={}, text=raw)
-        for name, (rule, pattern) in sorted(rules.accumulators.items())
-        if wanted & set(rule.reads) and pattern.search(body) is not None
-    ]
-
-
-def _why_not(rules: RuleSet, rule: Extractor, body: str, matched: bool) -> str:
-    if matched:
-        return f"it reads only {', '.join(rule.reads)}"
-    matcher = rules.matchers[rule.name]
-    if matcher.pattern.search(body) is None:
-        return f"the pattern does not match: {rule.pattern[:160]}"
-    if matcher.unless is not None and matcher.unless.search(body):
-        return f"unless_re holds: {rule.unless}"
-    if lines.quoted(body):
-        return "the line only quotes it: a comment, a traced command, arguments, help or a test's name"
-    return "the key is not in its table"
 
 
 def find(rules: RuleSet, name: str) -> tuple[list[Symptom], list[Extractor]]:

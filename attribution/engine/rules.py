@@ -169,6 +169,10 @@ class RuleSet:
                         found.setdefault(effect, []).append((cause.id, edge.scope, edge.symptom, edge.within))
         return {effect: tuple(sorted(edges, key=repr)) for effect, edges in found.items()}
 
+    def beats(self, winner: str, loser: str) -> bool:
+        """Whether a line that means both means rather `winner`."""
+        return any(loser in self.expand(pattern) for pattern in self.symptoms[winner].beats)
+
     def expand(self, pattern: str) -> list[str]:
         """Symptom ids that a glob or an id stands for."""
         if not any(ch in pattern for ch in "*?["):
