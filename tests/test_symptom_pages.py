@@ -56,7 +56,7 @@ def test_a_possible_cause_says_what_it_is_and_what_to_do(rules):
 def test_every_xid_is_explained(rules):
     silent = []
     for code in XIDS:
-        (symptom,), _ = find(rules, f"XID {code}")
+        (symptom,) = find(rules, f"XID {code}").symptoms
         said = dict(describe(rules, symptom))
         if not said["what"] or not said["detail"]:
             silent.append(code)

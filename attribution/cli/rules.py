@@ -69,20 +69,19 @@ def list_(rule_dirs: tuple[Path, ...], domain: str | None, role: str | None) -> 
 @_DIRS
 def show(name: tuple[str, ...], rule_dirs: tuple[Path, ...]) -> None:
     """Explain a symptom, a rule or an XID: `rules show gpu.off_bus`, `rules show XID 79`."""
-    from attribution.desk.rulebook import describe, find
+    from attribution.desk import rulebook
 
     loaded = _load(rule_dirs)
-    symptoms, named = find(loaded, " ".join(name))
-    for symptom in symptoms:
-        write(f"{symptom.id}\n")
-        _pairs(describe(loaded, symptom))
-    for rule in named:
-        write(f"{rule.name}\n")
-        pairs = [("gives", rule.symptom or f"one of {len(rule.rows or ())} symptoms, by key"), ("pattern", rule.pattern), ("unless", rule.unless or ""),
-                 ("reads", ", ".join(rule.reads)), ("needles", ", ".join(rule.needles)), ("maturity", rule.maturity),
-                 ("known gaps", "; ".join(rule.known_gaps)), ("also fires", "; ".join(f"{k}: {v}" for k, v in rule.also.items())),
-                 ("see", ", ".join(rule.refs)), ("declared in", rule.file)]  # fmt: skip
-        _pairs([*pairs, *(("matches", m) for m in rule.match), *(("not", m) for m in rule.no_match)])
+    found = rulebook.find(loaded, " ".join(name))
+    for symptom in found.symptoms:
+        write(f"{escape(symptom.id)}\n")
+        _pairs(rulebook.describe(loaded, symptom))
+    for rule in found.extractors:
+        write(f"{escape(rule.name)}\n")
+        _pairs(rulebook.describe_extractor(rule))
+    for python in found.python:
+        write(f"{python.name}\n")
+        _pairs(rulebook.describe_python(python))
 
 
 def _pairs(pairs: list[tuple[str, str]]) -> None:
@@ -137,9 +136,12 @@ def _tried(tried: Tried) -> None:
         write(f"line {number}{cut}: {_short(tried.texts[number])}\n")
         for row in said[number]:
             write(escape(row) + "\n")
-    fires = len(tried.fired)
-    counts = f"{fires} hit{'' if fires == 1 else 's'}, {len(tried.nearly)} nearly" if said else "no rule fires, and none nearly"
-    write(f"{tried.lines} line{'' if tried.lines == 1 else 's'}: {counts}\n")
+    counts = f"{_count(len(tried.fired), 'hit')}, {len(tried.nearly)} nearly" if said else "no rule fires, and none nearly"
+    write(f"{_count(tried.lines, 'line')}: {counts}\n")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _short(text: str) -> str:
@@ -162,7 +164,11 @@ def coverage(cases_dir: tuple[Path, ...], rule_dirs: tuple[Path, ...]) -> int:
     found = desk.gaps(loaded, proof, rule_dirs)
     for gap in found:
         write(f"{gap.kind:11} {gap.rule:40} {escape(gap.why)}\n")
-    write(f"{len(found)} gaps in {proof.bundles} bundles\n" if found else f"ok: {proof.bundles} bundles prove every rule\n")
+    write(
+        f"{_count(len(found), 'gap')} in {_count(proof.bundles, 'bundle')}\n"
+        if found
+        else f"ok: {_count(proof.bundles, 'bundle')}, no gap\n"
+    )
     return int(bool(found))
 
 

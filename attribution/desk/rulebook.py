@@ -6,7 +6,8 @@ import re
 
 from attribution.engine.rules import Extractor, RuleSet
 from attribution.errors import ConfigError
-from attribution.model import Symptom
+from attribution.model import Frozen, Symptom
+from attribution.rule import PythonRule
 
 
 def symptoms_of(rule: Extractor) -> list[str]:
@@ -16,21 +17,33 @@ def symptoms_of(rule: Extractor) -> list[str]:
     return sorted({r.symptom for r in rows} | set(extra) | ({rule.symptom} if rule.symptom else set()))
 
 
-def find(rules: RuleSet, name: str) -> tuple[list[Symptom], list[Extractor]]:
+class Found(Frozen, frozen=True, kw_only=True):
+    """What a name stands for."""
+
+    symptoms: tuple[Symptom, ...] = ()
+    extractors: tuple[Extractor, ...] = ()
+    python: tuple[PythonRule, ...] = ()
+
+
+def find(rules: RuleSet, name: str) -> Found:
     """What a person means: a symptom id, an alias (xid-79), "XID 79", or a rule's name. Raises ConfigError."""
     asked = name.strip()
     number = re.fullmatch(r"(?i)(s?xid)[ _-]?(\d+)", asked)
     if number is not None:
         row = _row(rules, number[1].lower(), number[2].lstrip("0") or "0")
         if row is not None:
-            return [rules.symptoms[row]], []
-    found = [s for s in rules.symptoms.values() if asked == s.id or asked.lower() in (a.lower() for a in s.aliases)]
-    named = [r for r in rules.extractors if r.name == asked]
-    if not found and not named:
-        close = [s for s in rules.symptoms if asked.lower() in s][:5]
+            return Found(symptoms=(rules.symptoms[row],))
+    found = Found(
+        symptoms=tuple(s for s in rules.symptoms.values() if asked == s.id or asked.lower() in (a.lower() for a in s.aliases)),
+        extractors=tuple(r for r in rules.extractors if r.name == asked),
+        python=tuple(r for r in rules.python if r.name == asked),
+    )
+    if found == Found():
+        names = (*rules.symptoms, *(e.name for e in rules.extractors), *(p.name for p in rules.python))
+        close = [n for n in names if asked.lower() in n][:5]
         hint = f"; close: {', '.join(close)}" if close else "; `sattrib rules list` shows all"
         raise ConfigError(f"no symptom or rule is called {asked!r}{hint}")
-    return found, named
+    return found
 
 
 def _row(rules: RuleSet, catalog: str, key: str) -> str | None:
@@ -43,8 +56,6 @@ def _row(rules: RuleSet, catalog: str, key: str) -> str | None:
 def describe(rules: RuleSet, symptom: Symptom) -> list[tuple[str, str]]:
     """(heading, text) pairs that say all about a symptom, in words an on-call engineer can act on."""
     givers = [r.name for r in rules.extractors if symptom.id in symptoms_of(r)]
-    explained_by = sorted({c for c, *_ in rules.effects.get(symptom.id, ())})
-    explains = sorted({e for edge in symptom.explains for e in rules.expand(edge.symptom)} - {symptom.id})
     return [
         ("what", symptom.says),
         ("detail", symptom.detail),
@@ -52,14 +63,57 @@ def describe(rules: RuleSet, symptom: Symptom) -> list[tuple[str, str]]:
         ("role", f"{symptom.role}: {ROLES[symptom.role]}"),
         ("do", f"{symptom.advice}: {ADVICE[symptom.advice]}" + (" (a drain is suggested)" if symptom.drains else "")),
         ("owner", symptom.owner),
-        ("follows", ", ".join(explained_by)),
-        ("causes", ", ".join(explains)),
+        ("follows", ", ".join(brief(followed(rules, symptom)))),
+        ("causes", ", ".join(f"{e.symptom} ({e.scope})" for e in symptom.explains)),
         ("beats", ", ".join(symptom.beats)),
         ("lingers", "" if symptom.lingers == "no" else f"until {symptom.lingers}"),
         ("also called", ", ".join(symptom.aliases)),
         ("found by", ", ".join(givers)),
         ("see", ", ".join(symptom.refs)),
         ("declared in", symptom.file),
+    ]
+
+
+def followed(rules: RuleSet, symptom: Symptom) -> list[str]:
+    """The symptoms of which it is a consequence, the strongest first."""
+    return sorted({c for c, *_ in rules.effects.get(symptom.id, ())}, key=lambda c: (rules.symptoms[c].rank, c))
+
+
+def brief(names: list[str], most: int = 12) -> list[str]:
+    """A list that people read: what is too long is counted."""
+    return names if len(names) <= most else [*names[:most], f"and {len(names) - most} more"]
+
+
+def describe_extractor(rule: Extractor) -> list[tuple[str, str]]:
+    """(heading, text) pairs that say all about a rule that matches lines."""
+    pairs = [
+        ("gives", rule.symptom or f"one of {len(rule.rows or ())} symptoms, by key"),
+        ("pattern", rule.pattern),
+        ("unless", rule.unless or ""),
+        ("reads", ", ".join(rule.reads)),
+        ("needles", ", ".join(rule.needles)),
+        ("maturity", rule.maturity),
+        ("known gaps", "; ".join(rule.known_gaps)),
+        ("also fires", "; ".join(f"{kind}: {reason}" for kind, reason in rule.also.items())),
+        ("see", ", ".join(rule.refs)),
+        ("declared in", rule.file),
+    ]
+    if rule.metric is not None:
+        held = f", for {rule.metric.hold:g} s" if rule.metric.hold else ""
+        pairs[1] = ("query", f"{rule.metric.query} {rule.metric.op} {rule.metric.value:g}{held} ({rule.metric.mode})")
+        return pairs
+    return [*pairs, *(("matches", m) for m in rule.match), *(("not", m) for m in rule.no_match)]
+
+
+def describe_python(rule: PythonRule) -> list[tuple[str, str]]:
+    """(heading, text) pairs that say all about a Python rule."""
+    return [
+        ("what", f"{rule.kind} {rule.stage}".rstrip()),
+        ("detail", rule.doc),
+        ("trigger", rule.trigger),
+        ("reads", ", ".join(rule.reads)),
+        ("needles", ", ".join(rule.needles)),
+        ("declared in", rule.function.__code__.co_filename),
     ]
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from attribution.desk.rulebook import ADVICE, ROLES, symptoms_of
+from attribution.desk.rulebook import ADVICE, ROLES, brief, followed, symptoms_of
 from attribution.engine import lines
 from attribution.engine.rules import RuleSet
 from attribution.model import DOMAINS, Symptom
 from attribution.report.escape import escape
 
 INDEX = "README.md"
-_MOST_LINKS, _MOST_SAMPLES, _WIDEST = 12, 3, 200
+_MOST_SAMPLES, _WIDEST = 3, 200
 _ORDER = {"root": 0, "cascade": 1, "teardown": 2, "context": 3}
 _DOMAINS = {
     "hardware": "a device or node broke",
@@ -93,10 +93,9 @@ class _Page:
     def section(self, symptom: Symptom) -> list[str]:
         place = f"{symptom.domain}/{symptom.sub_domain}, {symptom.role}"
         drain = "; a drain is suggested" if symptom.drains else ""
-        followed = sorted({cause for cause, *_ in self.rules.effects.get(symptom.id, ())}, key=self._rank)
         rows = [
             ("do", f"{ADVICE[symptom.advice]} ({symptom.advice}{drain}); owner {symptom.owner}"),
-            ("follows", self.links(followed)),
+            ("follows", self.links(followed(self.rules, symptom))),
             ("causes", self.links(dict.fromkeys(e.symptom for e in symptom.explains))),
             ("more precise than", self.links(symptom.beats)),
             ("lingers", "" if symptom.lingers == "no" else f"from before the start, until {symptom.lingers}"),
@@ -112,17 +111,12 @@ class _Page:
         return [*found, "```text", *shown, "```", ""] if shown else found
 
     def links(self, names: Iterable[str]) -> str:
-        """Symptoms as links, globs as they are; a long list is cut."""
-        wanted = list(names)
-        found = [self._link(n) for n in wanted[:_MOST_LINKS]]
-        return ", ".join([*found, f"and {len(wanted) - _MOST_LINKS} more"] if len(wanted) > _MOST_LINKS else found)
+        """Symptoms as links, globs as they are; a long list is counted."""
+        return ", ".join(brief([self._link(n) for n in names]))
 
     def _link(self, name: str) -> str:
         symptom = self.rules.symptoms.get(name)
         return f"[{name}]({symptom.domain}.md#{anchor(name)})" if symptom else f"`{name}`"
-
-    def _rank(self, name: str) -> tuple[int, str]:
-        return self.rules.symptoms[name].rank, name
 
 
 def _samples(rules: RuleSet) -> Mapping[str, list[str]]:
