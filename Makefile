@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SATTRIB := $(BIN)/sattrib
 
-.PHONY: demo test check bench fast fuzz clean venv dev symptoms
+.PHONY: demo test check bench fast fuzz clean venv dev symptoms cluster-up cluster-shell cluster-down
 
 $(VENV)/.base: pyproject.toml scripts/make-venv
 	sh scripts/make-venv $(PYTHON) $(VENV)
@@ -36,6 +36,18 @@ check: $(VENV)/.dev
 # The pages under docs/symptoms, made again from the rules.
 symptoms: $(VENV)/.base
 	$(SATTRIB) rules docs docs/symptoms
+
+# A real Slurm cluster in containers (docs/test-cluster.md). SLURM=22.05, 24.11 or 26.05.
+SLURM ?= 24.11
+
+cluster-up:
+	tests/cluster/cluster up SLURM=$(SLURM)
+
+cluster-shell:
+	tests/cluster/cluster shell
+
+cluster-down:
+	tests/cluster/cluster down
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)

@@ -6,7 +6,7 @@ class _Traceback:
         self.last = ""
 
     def feed(self, text):
-        self.last = text
+        self.last = text.strip()
         return text.startswith("  ")
 
     def result(self):
