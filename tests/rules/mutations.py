@@ -34,9 +34,10 @@ _PHRASE = re.compile(
     rf"(?:{_PLAIN}){{0,3}}(?:errors?|failures?|faults?|timeouts?|mismatch|violations?|corruption)(?=$|[.,]| (?:on|in|at|for|detected|found|reported|occurred)\b)"
 )
 _DAEMON = re.compile(r"^([a-z][\w.-]*)(?:\[\d+\])?(?=: )")
-_DRIVER = re.compile(
-    r"^(?:NVRM|mlx5_core|mlx5_\d|nvidia-nvswitch\d*|nvme|EDAC|amdgpu|LustreError|Lustre|pcieport|ixgbe|bnxt_en)(?=[ :])"
-)
+# Drivers whose name makes the meaning; that a link of an Ethernet port is down, any driver may say.
+_DRIVER = re.compile(r"^(?:NVRM|mlx5_core|mlx5_\d|nvidia-nvswitch\d*|nvme|EDAC|amdgpu|LustreError|Lustre)(?=[ :])")
+# What raised or failed is not undone by a word in its explanation.
+_HAPPENED = re.compile(r"^[\w.]*(?:Error|Exception)\b|_ERROR_|(?i:\bunable\b|\bfail|\berror\b|\bcannot\b|\bnot\b)")
 
 Mutation = tuple[str, str]
 
@@ -113,9 +114,9 @@ def _tag(body: str) -> list[str]:
 def _not(body: str) -> list[str]:
     """It says that it did not happen."""
     found = []
-    if hit := _BE.search(body):
+    if (hit := _BE.search(body)) and not _HAPPENED.search(body[: hit.end()]):
         found.append(body[: hit.end()] + " not" + body[hit.end() :])
-    if hit := _PHRASE.match(body):
+    if (hit := _PHRASE.match(body)) and ":" not in body[hit.end() :]:
         found.append("no " + body)
     return found
 
