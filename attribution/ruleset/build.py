@@ -82,9 +82,10 @@ class Draft:
             self.problems.append((str(path), rule.name, f"name is used twice (also in {self.extractors[rule.name].file})"))
             return
         try:
-            found = [frozenset(n.lower() for n in rule.needles)] if rule.needles else options(rule.pattern)
-            if self._proven is None or not path.is_relative_to(self._proven):
-                options(rule.pattern)
+            proven = self._proven is not None and path.is_relative_to(self._proven)
+            derived = [] if proven and rule.needles else options(rule.pattern)
+            found = [frozenset(n.lower() for n in rule.needles)] if rule.needles else derived
+            if not proven:
                 compile_pattern(rule.pattern)
                 if rule.unless:
                     compile_pattern(rule.unless)
