@@ -19,7 +19,9 @@ DOTTED = re2.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*(?:\(\w+\))?(?:: |:?$)")
 MARKS = re2.compile(r"^[~^ ]+$")
 DIRECT = "The above exception was the direct cause"
 HANDLING = "During handling of the above exception"
-WRAPPED = re2.compile(r"^\w+: Caught \w+ in (?:DataLoader worker process|replica|pin memory thread)|^ray\.exceptions\.RayTaskError|-- Process \d+ terminated")
+WRAPPED = re2.compile(
+    r"^\w+: Caught \w+ in (?:DataLoader worker process|replica|pin memory thread)|^ray\.exceptions\.RayTaskError|-- Process \d+ terminated"
+)
 # What an exception says when it only repeats that a peer, a collective or a child process failed.
 ECHO = re2.compile(
     r"(?i)nccl|gloo|DistBackendError|DistNetworkError|DistStoreError|TCPStore|rendezvous|c10d|distributed\.store|"
@@ -29,7 +31,9 @@ ECHO = re2.compile(
 )
 STOPPED = re2.compile(r"^(?:KeyboardInterrupt|GeneratorExit|asyncio\.exceptions\.CancelledError|[\w.]*SignalException)")
 # First exceptions of a chain that are ordinary control flow: what was raised while they were handled is meant.
-LOOKUP = re2.compile(r"^(?:KeyError|AttributeError|IndexError|StopIteration|ModuleNotFoundError|ImportError|FileNotFoundError|queue\.Empty|_queue\.Empty|[\w.]*TimeoutError|[\w.]*HTTPError|[\w.]*NewConnectionError|[\w.]*MaxRetryError|[\w.]*gaierror)")
+LOOKUP = re2.compile(
+    r"^(?:KeyError|AttributeError|IndexError|StopIteration|ModuleNotFoundError|ImportError|FileNotFoundError|queue\.Empty|_queue\.Empty|[\w.]*TimeoutError|[\w.]*HTTPError|[\w.]*NewConnectionError|[\w.]*MaxRetryError|[\w.]*gaierror)"
+)
 LIBRARY = re2.compile(r"site-packages/|dist-packages/|/lib/python\d|^<|torchrun$|/bin/\w+$")
 PROGRESS = re2.compile(r"(?i)(?:\biteration:? +|\bstep:? +|\bstep[=/])(\d{1,9})\b|(?:\] ?\[| )(\d{1,9})/\d{1,9}[\]: ]")
 WATCHED = 60
@@ -71,7 +75,7 @@ class Chain:
     def _after(self, text: str) -> bool:
         words = text.strip()
         self.lines_after += 1
-        if words.startswith(DIRECT) or words.startswith(HANDLING):
+        if words.startswith((DIRECT, HANDLING)):
             self.link = "direct" if words.startswith(DIRECT) else "handling"
             self.lines_after = 0
         elif HEADER.search(words):
@@ -143,6 +147,7 @@ def place(frames: list[tuple[str, str, str]]) -> dict[str, str]:
     found = {"file": file[-200:], "lineno": line, "function": function[:80]}
     if frames[-1] != own[-1]:
         found["raised_in"] = f"{frames[-1][0][-120:]}:{frames[-1][1]}"
+        found["in_call"] = frames[-1][2][:80]
     return found
 
 
@@ -168,7 +173,7 @@ def place(frames: list[tuple[str, str, str]]) -> dict[str, str]:
         quiet=("the manual says: a traceback (most recent call first) is printed",),
     ),
 )
-def python_traceback(fields: Mapping[str, str], line: str) -> Lines:
+def python_traceback(_fields: Mapping[str, str], line: str) -> Lines:
     """A traceback and all that is chained to it, as one event."""
     return Chain(line)
 
@@ -209,7 +214,9 @@ def one_exception_one_event(view: View) -> Iterable[Change]:
     yield from later_ones(view, precise, stands)
 
 
-def later_ones(view: View, precise: Mapping[str, list[Event]], stands: Mapping[tuple[str, int, int | None], str]) -> Iterable[Change]:
+def later_ones(
+    view: View, precise: Mapping[str, list[Event]], stands: Mapping[tuple[str, int, int | None], str]
+) -> Iterable[Change]:
     """What the chained exceptions amount to: consequences of the one that began the chain."""
     gone: set[str] = set()
     for later in view.of("py.chained"):
@@ -226,7 +233,11 @@ def matching(chain: Event, precise: Mapping[str, list[Event]]) -> list[Event]:
     said = chain.fields.get("said", "")
     if not said:
         return []
-    found = [e for e in precise.get(chain.source, ()) if said in e.text and (e.rank is None or chain.rank is None or e.rank == chain.rank)]
+    found = [
+        e
+        for e in precise.get(chain.source, ())
+        if said in e.text and (e.rank is None or chain.rank is None or e.rank == chain.rank)
+    ]
     return sorted(found, key=lambda e: (view_rank(e), e.line))
 
 
