@@ -11,7 +11,7 @@ from attribution.rule import Change, Demote, Event, Example, Retag, View, event,
 JOB = re2.compile(r"/job_(\d{1,10})(?:/|$|_)")
 SLUID = re2.compile(r"/(?:job_)?(s[0-9A-HJKMNP-TV-Z]{13})(?:/|$)")
 SERVICE = re2.compile(r"/(?:[\w@.\\:-]+\.service|user\.slice|init\.scope|docker|podman|kubelet)(?:/|$)|^/$")
-STEPD = re2.compile(r"slurm|/job_\d")
+STEPD = re2.compile(r"slurmstepd|/slurm/uid|/job_\d")
 OURS = "/system.slice/slurmstepd.scope/job_812/step_0/user/task_2"
 OTHER = "/system.slice/slurmstepd.scope/job_999/step_0/user/task_0"
 
