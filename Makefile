@@ -38,5 +38,13 @@ bench: $(VENV)/.dev
 fast: $(VENV)/.dev
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[fast]'
 
+FUZZ_SECONDS ?= 60
+fuzz: $(VENV)/.dev
+	@$(BIN)/pip install --quiet --disable-pip-version-check atheris || { echo "fuzz: SKIPPED: atheris can't be installed for this Python"; exit 0; }; \
+	for target in lines session bundle rules; do \
+	    echo "fuzz: $$target for $(FUZZ_SECONDS) s"; \
+	    $(BIN)/python tests/fuzz/fuzz.py $$target -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=20 -max_len=8192 -verbosity=0 -print_final_stats=1 || exit 1; \
+	done
+
 clean:
 	rm -rf $(VENV) .demo .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info build dist

@@ -6,7 +6,7 @@ ISO 8601 strings. The verdict's and the bundle's JSON Schema are generated from 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -310,7 +310,7 @@ class Verdict(Frozen, frozen=True, kw_only=True):
     coverage: tuple[Coverage, ...]
     could_change: tuple[CouldChange, ...]
     would_flip: WouldFlip | None
-    facts: dict[str, object]
+    facts: dict[str, Any]
     advice: Advice
     drain_suggestions: tuple[Drain, ...]
     missing: tuple[str, ...]

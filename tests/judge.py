@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+
 from attribution.bundle import Bundle
 from attribution.connectors.bundle import blocks, open_source, read_bundle
 from attribution.engine.rules import RuleSet
@@ -62,7 +63,7 @@ def faults(verdict: Verdict, want: dict[str, Any]) -> list[str]:
         found.append(f"nodes {sorted(nodes)}, not {sorted(named)}")
     if {d.node for d in verdict.drain_suggestions} - named:
         found.append("a drain for a node that the label does not name")
-    if sure and want["domain"] not in ("unknown",) and verdict.verdict not in ("attributed", "no_failure"):
+    if sure and want["domain"] != "unknown" and verdict.verdict not in ("attributed", "no_failure"):
         found.append(f"verdict {verdict.verdict}")
     if want["demoted"] and not verdict.demoted:
         found.append("nothing was demoted")

@@ -8,10 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import judge
 import jsonschema
+import judge
 import msgspec
 import pytest
+
 from attribution import ruleset
 from attribution.bundle import Bundle, Source
 from attribution.engine.select import as_text, select
@@ -53,7 +54,9 @@ def test_others_cases_reach_their_marks(tmp_path):
     command = f"{Path(sys.executable).parent / 'sattrib'}"
     out = tmp_path / "scores.json"
     subprocess.run(
-        [sys.executable, judge.OTHERS / "score.py", "--sattrib", command, "--json", out, *judge.cases(judge.OTHERS)], check=True, capture_output=True
+        [sys.executable, judge.OTHERS / "score.py", "--sattrib", command, "--json", out, *judge.cases(judge.OTHERS)],
+        check=True,
+        capture_output=True,
     )
     rows = [r for r in json.loads(out.read_text()) if r["counted"]]
     for mark, least in REACH.items():
@@ -137,7 +140,14 @@ def test_what_a_node_would_send_gives_the_same_verdict(case, rules):
     found = judge.attribute(rules, bundle, sent)
 
     def heads(v: Verdict):
-        return (v.verdict, v.terminal_state, v.domain, v.sub_domain, v.responsible_nodes, v.root_cause.symptom if v.root_cause else None)
+        return (
+            v.verdict,
+            v.terminal_state,
+            v.domain,
+            v.sub_domain,
+            v.responsible_nodes,
+            v.root_cause.symptom if v.root_cause else None,
+        )
 
     assert heads(found) == heads(verdict)
 

@@ -45,6 +45,7 @@ _NAME = rf"(?:[a-z0-9]+[_.-]+)*(?:[a-z0-9]*(?:{_HARD})|(?:{_SOFT})|[a-z0-9]+_key
 _ASSIGNED_RE = _pattern(rf"""(?i)(\b|_|--?)({_NAME})((?:\\?["'])?\]?\s?(?:=>|:=|=|:)\s*|["']\s*,\s*)""")
 _VALUE_RE = _pattern(_VALUE)
 _PEEK = 256
+_PASSES = 4
 _FLAG = rf"""(?i)(--(?:[a-z0-9]+-)*(?:{_HARD}|token)\s+)({_VALUE})"""
 _HARD_RE = re.compile(rf"(?:{_HARD})\Z", re.IGNORECASE)
 _HARMLESS_RE = re.compile(
@@ -126,8 +127,8 @@ _AUTHORIZATION = r"""(?i)(\bauthorization(?:\\?["'])?\s*[:=]\s*(?:\\?["'])?"""
 _BASIC = _AUTHORIZATION + r"""(?:(?:basic|bearer|token|apikey|key)\s+)?)[^\s"',;\\]{4,}"""
 _DIGEST = _AUTHORIZATION + r"""(?:digest|ntlm|negotiate|aws4-hmac-sha256)\s)[^\r\n]+"""
 _BEARER = r"(?i)(\bbearer\s+)(?:[a-z0-9._~+/=-]*[0-9][a-z0-9._~+/=-]*|[a-z0-9._~+/=-]{20,})"
-_URL_USER = r"""(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@:"'<>]*:[^\s/"'<>]*(@)"""
-_URL_ALONE = r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[a-z0-9_.~%-]{24,}(@)"
+_URL_USER = r"""(://)[^\s/@:"'<>]*:[^\s/"'<>]*(@)"""
+_URL_ALONE = r"(?i)(://)[a-z0-9_.~%-]{24,}(@)"
 _QUERY = r"""(?i)([?&](?:[a-z0-9-]*signature|sig|[a-z-]*security-token|[a-z_-]*token|code|[a-z_]*key)=)[^&\s"'#]+"""
 _KNOWN_NEEDLES = (
     b"akia", b"asia", b"agpa", b"aida", b"aroa", b"anpa", b"hf_", b"gh", b"gl", b"sk-", b"k_live", b"k_test", b"xox", b"nvapi-",
@@ -150,6 +151,8 @@ _RULES: tuple[Rule, ...] = (
     ((b"--",), _sub(_FLAG, lambda m: m.group(1) + _quoted(m.group(2)))),
     (_NAME_NEEDLES, _assigned),
 )
+# Most text holds no needle at all: one look says so.
+_ANY_RE = _pattern("(?i)" + "|".join(sorted({re.escape(needle.decode()) for needles, _ in _RULES for needle in needles})))
 
 
 def mask(text: str) -> str:
@@ -161,6 +164,18 @@ def mask(text: str) -> str:
 
 def mask_bytes(raw: bytes) -> bytes:
     """The same for bytes; the same object where there was nothing to mask."""
+    for _ in range(_PASSES):
+        # What one mask uncovers (a URL right behind a token, say) is for the next pass.
+        changed = _one_pass(raw)
+        if changed is raw:
+            break
+        raw = changed
+    return raw
+
+
+def _one_pass(raw: bytes) -> bytes:
+    if _ANY_RE.search(raw) is None:
+        return raw
     lowered = raw.lower()
     for needles, replace in _RULES:
         if any(needle in lowered for needle in needles):

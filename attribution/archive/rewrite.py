@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from attribution.archive.mask import MASK, is_secret_name, mask, mask_bytes
+from attribution.model import Verdict
 
 T = TypeVar("T")
 
@@ -36,9 +37,10 @@ def _rewrite(value: Any, change: Callable[[Any], Any]) -> Any:
     return value
 
 
-def masked(value: T) -> T:
-    """`value` with every secret in its strings masked, and the text under names such as `password` whole."""
-    return rewrite(value, lambda item: mask(item) if isinstance(item, str) else item)
+def masked(verdict: Verdict) -> Verdict:
+    """The verdict with every secret in its texts masked; in its facts, the text under names such as `password` as well."""
+    texts = rewrite(verdict, lambda item: mask(item) if isinstance(item, str) else item)
+    return replace(texts, facts=_masked_fields(texts.facts))
 
 
 def masked_input(raw: bytes) -> bytes:
@@ -71,9 +73,9 @@ def _masked_json(raw: bytes) -> bytes | None:
 def _masked_fields(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            mask(name): MASK if isinstance(item, str) and item and is_secret_name(name) else _masked_fields(item)
+            mask(name): MASK if item and isinstance(item, str) and is_secret_name(name) else _masked_fields(item)
             for name, item in value.items()
         }
-    if isinstance(value, list):
-        return [_masked_fields(item) for item in value]
+    if isinstance(value, list | tuple):
+        return type(value)(_masked_fields(item) for item in value)
     return mask(value) if isinstance(value, str) else value

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from attribution import ruleset
 from attribution.cli.output import write
-from attribution.engine.rules import GROUPS, RuleSet
 from attribution.errors import ConfigError
-from attribution.model import KINDS
 from attribution.report.escape import escape
 
-_DIRS = click.option("--rules", "rule_dirs", multiple=True, type=click.Path(path_type=Path), help="A directory of your own rules; may be given again.")
+if TYPE_CHECKING:
+    from attribution.engine.rules import RuleSet
+    from attribution.model import SourceKind
+
+_DIRS = click.option(
+    "--rules",
+    "rule_dirs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A directory of your own rules; may be given again.",
+)
 
 
 @click.group()
@@ -26,6 +34,8 @@ def rules() -> None:
 @click.argument("dirs", nargs=-1, type=click.Path(path_type=Path))
 def check(dirs: tuple[Path, ...]) -> None:
     """Check the bundled rules, and those of DIRS: samples, needles, links, the hit budget on healthy logs."""
+    from attribution import ruleset
+
     loaded = ruleset.load(dirs)
     problems = ruleset.over_budget([r for r in loaded.extractors if r.maturity != "incubating"])
     if problems:
@@ -78,18 +88,22 @@ def _pairs(pairs: list[tuple[str, str]]) -> None:
     for heading, text in pairs:
         if text:
             lead = f"  {heading:12} "
-            write(fill(escape(text), width=100, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False) + "\n")
+            write(
+                fill(escape(text), width=100, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
+                + "\n"
+            )
 
 
 @rules.command()
 @_DIRS
-@click.option("--kind", type=click.Choice(KINDS), help="Only the needles of rules that read this kind of source.")
+@click.option("--kind", help="Only the needles of rules that read this kind of source.")
 @click.option("--context", "with_context", is_flag=True, help="Only the needles of rules that need lines around their hit.")
 def needles(rule_dirs: tuple[Path, ...], kind: str | None, with_context: bool) -> None:
     """Print the needles, one a line: what grep -i -F -f, journald, Loki and the nodes look for."""
+    from attribution.engine.rules import GROUPS
     from attribution.engine.select import needle_lists
 
-    plain, context = needle_lists(_load(rule_dirs), (kind,) if kind else GROUPS["any"])
+    plain, context = needle_lists(_load(rule_dirs), _kinds(kind) or GROUPS["any"])
     for needle in context if with_context else sorted({*plain, *context}):
         write(needle + "\n")
 
@@ -97,13 +111,13 @@ def needles(rule_dirs: tuple[Path, ...], kind: str | None, with_context: bool) -
 @rules.command()
 @_DIRS
 @click.option("--line", help="The text to try; without it, FILE or standard input.")
-@click.option("--kind", type=click.Choice(KINDS), help="Read it as this kind of source.")
+@click.option("--kind", help="Read it as this kind of source.")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 def test(rule_dirs: tuple[Path, ...], line: str | None, kind: str | None, file: Path | None) -> None:
     """Say which rules fire on a text, which nearly did and why not."""
     from attribution.desk.rulebook import try_text
 
-    fired, nearly = try_text(_load(rule_dirs), _text(line, file), (kind,) if kind else ())  # type: ignore[arg-type]
+    fired, nearly = try_text(_load(rule_dirs), _text(line, file), _kinds(kind))
     for hit in fired:
         fields = " ".join(f"{k}={v}" for k, v in hit.fields.items())
         write(f"line {hit.line}: {hit.rule} -> {hit.symptom} ({hit.role}) {escape(fields)}\n")
@@ -122,5 +136,17 @@ def _text(line: str | None, file: Path | None) -> str:
         raise ConfigError(f"can't be read: {error.strerror}", str(file)) from None
 
 
+def _kinds(word: str | None) -> tuple[SourceKind, ...]:
+    """The source kinds that a word or a group means; raises ConfigError for another word."""
+    from attribution.ruleset.build import kinds_of
+
+    try:
+        return kinds_of((word,)) if word else ()
+    except ValueError as error:
+        raise ConfigError(str(error), key="--kind") from None
+
+
 def _load(rule_dirs: tuple[Path, ...]) -> RuleSet:
+    from attribution import ruleset
+
     return ruleset.load(rule_dirs, samples=False)

@@ -56,9 +56,20 @@ def try_text(rules: RuleSet, text: str, kinds: Iterable[SourceKind] = ()) -> tup
             if hit is not None and wanted & set(rule.reads):
                 fields, row = hit
                 role = rules.symptoms[row.symptom].role if row.symptom in rules.symptoms else "?"
-                fired.append(Fired(line=number, rule=rule.name, symptom=row.symptom, role=role, fields=dict(sorted(fields.items())), text=raw))
+                fired.append(
+                    Fired(
+                        line=number,
+                        rule=rule.name,
+                        symptom=row.symptom,
+                        role=role,
+                        fields=dict(sorted(fields.items())),
+                        text=raw,
+                    )
+                )
             elif needle is not None:
-                nearly.append(Nearly(line=number, rule=rule.name, needle=needle, why=_why_not(rules, rule, body, hit is not None)))
+                nearly.append(
+                    Nearly(line=number, rule=rule.name, needle=needle, why=_why_not(rules, rule, body, hit is not None))
+                )
         fired += _accumulators(rules, raw, body, number, wanted)
     return fired, nearly
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from attribution.bundle import Bundle, NodeRecord, Source
-from attribution.engine.names import Names, pci
-from attribution.engine.source import Hit, SourceReader
+from attribution.engine.hits import Hit
+from attribution.engine.names import Names, pci, split_hosts
+from attribution.engine.source import SourceReader
 from attribution.engine.stamps import Stamp, Zone, iso, parse_when
 from attribution.model import Event, Evidence
 
@@ -33,10 +34,15 @@ class Place:
                 claims.setdefault(reader.source.rank, set()).add(str(reader.source.node))
         self.ranks = {rank: nodes.pop() for rank, nodes in claims.items() if len(nodes) == 1}
 
+    def nodes_of(self, hit: Hit, source: Source) -> list[str | None]:
+        """The attempt's nodes that the hit speaks of (Slurm's lines name lists of them); [None] where it is none."""
+        if "node" not in hit.fields:
+            return [self.node_of(hit, source)]
+        found = {self.names.resolve(name) for name in split_hosts(hit.fields["node"])}
+        return [*sorted(n for n in found if n is not None)] or [None]
+
     def node_of(self, hit: Hit, source: Source) -> str | None:
-        """The attempt's node that the hit speaks of, or None."""
-        if "node" in hit.fields:
-            return self.names.resolve(hit.fields["node"])
+        """The attempt's node that a line without a `node` group speaks of, or None."""
         said = self.names.resolve(hit.host)
         if source.kind in LOCAL:
             own = self.names.resolve(source.node)
@@ -82,17 +88,17 @@ def build(readers: Iterable[SourceReader], place: Place) -> list[Event]:
     found: list[Event] = []
     for reader in readers:
         for hit in reader.all_hits():
-            found.append(_event(hit, reader.source, place))
+            nodes = place.nodes_of(hit, reader.source)
+            found += [_event(hit, reader.source, place, node, f"@{node}" if len(nodes) > 1 else "") for node in nodes]
     return found
 
 
-def _event(hit: Hit, source: Source, place: Place) -> Event:
-    node = place.node_of(hit, source)
+def _event(hit: Hit, source: Source, place: Place, node: str | None, suffix: str) -> Event:
     time, clock, doubt = place.when(hit.first, source, node)
     last, _, _ = place.when(hit.last, source, node)
     peers = tuple(sorted({p for key in ("peer", "peer2") if (p := place.names.resolve(hit.fields.get(key)))}))
     return Event(
-        id=f"{source.path}:{hit.line}:{hit.rule}", rule=hit.rule.split("+")[0], symptom=hit.symptom, emit=hit.emit,
+        id=f"{source.path}:{hit.line}:{hit.rule}{suffix}", rule=hit.rule.split("+")[0], symptom=hit.symptom, emit=hit.emit,
         kind=source.kind, source=source.path, line=hit.line, node=node, peers=peers, rank=_rank(hit, source),
         gpu=pci(hit.fields.get("gpu")), time=time, last_time=last, last_line=hit.texts[-1][0], clock=clock,
         own_time=hit.own and time is not None, grain=hit.first.grain if hit.first else 1.0, uncertainty=doubt,

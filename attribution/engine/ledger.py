@@ -16,7 +16,9 @@ class Ledger:
     """Applies changes, keeps the trail. Everything is sorted, so the order of sources does not matter."""
 
     def __init__(self, events: Iterable[Event], symptoms: Mapping[str, Symptom], state: State) -> None:
-        self.events: dict[str, Event] = {e.id: e for e in sorted(events, key=event_order)}
+        self.events: dict[str, Event] = {e.id: e for e in events}
+        self._order: list[Event] | None = None
+        self._view: View | None = None
         self.symptoms, self.state = symptoms, state
         self.demoted: dict[str, Demotion] = {}
         self.trail: list[TrailStep] = []
@@ -24,12 +26,24 @@ class Ledger:
         self.blame: tuple[str, ...] | None = None
         self.at_most: Confidence = "high"
 
+    def put(self, event: Event) -> None:
+        """Add an event, or replace the one with its id."""
+        self.events[event.id] = event
+        self._order = self._view = None
+
     def view(self, node: str | None = None, outcome: Mapping[str, object] | None = None) -> View:
-        events = self.sorted() if node is None else [e for e in self.sorted() if e.node == node]
-        return View(events, self.demoted, self.symptoms, self.state, outcome, node)
+        """What a rule sees. Views of the whole attempt are shared until an event changes: demotions show through."""
+        if node is not None or outcome is not None:
+            events = self.sorted() if node is None else [e for e in self.sorted() if e.node == node]
+            return View(events, self.demoted, self.symptoms, self.state, outcome, node)
+        if self._view is None:
+            self._view = View(self.sorted(), self.demoted, self.symptoms, self.state)
+        return self._view
 
     def sorted(self) -> list[Event]:
-        return sorted(self.events.values(), key=event_order)
+        if self._order is None:
+            self._order = sorted(self.events.values(), key=event_order)
+        return self._order
 
     def live(self) -> list[Event]:
         return [e for e in self.sorted() if e.id not in self.demoted]
@@ -67,11 +81,11 @@ class Ledger:
                 self._retag(change, rule)
             case Add():
                 self.symptoms[change.event.symptom]
-                self.events[change.event.id] = change.event
+                self.put(change.event)
                 self.note(rule.stage, rule.name, f"added {change.event.symptom}: {change.reason}", change.event)
             case Stated():
                 event = self.events[change.event]
-                self.events[event.id] = msgspec.structs.replace(event, stated=True)
+                self.put(msgspec.structs.replace(event, stated=True))
                 self.note(rule.stage, rule.name, f"stated cause: {change.reason}", event)
             case Blame():
                 self.blame = tuple(n for n in change.nodes if self.blame is None or n in self.blame)
@@ -87,8 +101,6 @@ class Ledger:
             emit = "interesting_node"
         elif emit in ("info", "interesting_node"):
             emit = "bad_peers" if symptom.blames == "peers" else "bad_node"
-        self.events[event.id] = msgspec.structs.replace(
-            event, symptom=change.symptom, emit=emit, fields={**event.fields, **change.fields},
-            node=change.node or event.node,
-        )  # fmt: skip
+        fields, node = {**event.fields, **change.fields}, change.node or event.node
+        self.put(msgspec.structs.replace(event, symptom=change.symptom, emit=emit, fields=fields, node=node))
         self.note(rule.stage, rule.name, f"{event.symptom} is {change.symptom}: {change.reason}", event)

@@ -36,7 +36,7 @@ class Names:
         """The node that a host name (short or full) or an address means, or None."""
         if not name:
             return None
-        lowered = name.strip().strip("[]<>(),;:'\"").lower()
+        lowered = name.strip().strip("[]<>(),;'\"").rstrip(":").lower()
         lowered = lowered.removeprefix("::ffff:")
         found = self._known.get(lowered)
         return found if found is not None or lowered in self._known else self._known.get(_short(lowered))
@@ -46,6 +46,37 @@ def _short(name: str) -> str:
     """The first label of a host name; addresses stay whole."""
     first = name.split(".", 1)[0]
     return name if first.isdigit() or ":" in name or not first else first
+
+
+_RANGE = re.compile(r"\[([0-9,\-]{1,400})\]")
+MOST_NAMES = 4096
+
+
+def split_hosts(text: str) -> list[str]:
+    """Node names of a list as Slurm prints it in its logs (`n[1-3,07],m2`); the text itself where it is no list."""
+    if "[" not in text and "," not in text:
+        return [text]
+    found: list[str] = []
+    for part in re.findall(r"[^,\[\]]*(?:\[[^\]]*\][^,\[\]]*)*", text):
+        found += _expand(part, MOST_NAMES - len(found)) if part else []
+    return found[:MOST_NAMES] or [text]
+
+
+def _expand(part: str, most: int) -> list[str]:
+    match = _RANGE.search(part)
+    if match is None:
+        return [part][:most]
+    found: list[str] = []
+    for piece in match[1].split(","):
+        low, dash, high = piece.partition("-")
+        if not low.isdigit() or (dash and not high.isdigit()):
+            return [part][:most]
+        last = min(int(high), int(low) + most) if dash else int(low)
+        for number in range(int(low), last + 1):
+            found += _expand(part[: match.start()] + str(number).zfill(len(low)) + part[match.end() :], most - len(found))
+            if len(found) >= most:
+                return found
+    return found
 
 
 def pci(text: str | None) -> str | None:

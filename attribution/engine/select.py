@@ -9,9 +9,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from attribution.engine import lines
+from attribution.engine.hits import RAW_LINES
 from attribution.engine.match import Prefilter
 from attribution.engine.rules import RuleSet
-from attribution.engine.source import DISTINCT, LAST, MAX_LINE, RAW_LINES
+from attribution.engine.source import DISTINCT, LAST, MAX_LINE
 from attribution.model import Frozen
 
 TAIL_LINES = 200
@@ -44,9 +45,12 @@ def context_of(rules: RuleSet, name: str) -> tuple[int, int]:
     return rule.before, rule.after
 
 
-def select(rules: RuleSet, kind: str, text: bytes, *, keep: int = DISTINCT, last: int = LAST, after: int = RAW_LINES) -> Selection:
+def select(
+    rules: RuleSet, kind: str, text: bytes, *, keep: int = DISTINCT, last: int = LAST, after: int = RAW_LINES
+) -> Selection:
     """The lines that matter: per needle and rank the first `keep` and the last `last` hits, context where a rule needs
-    it, the tail where progress rules look, and for a line without a time the last line before it that has one."""
+    it, the tail where progress rules look, and for a line without a time the last line before it that has one.
+    """
     prefilter = Prefilter(rules.needles(kind))
     whole = text.split(b"\n")
     wanted: set[int] = set()
@@ -70,7 +74,9 @@ def select(rules: RuleSet, kind: str, text: bytes, *, keep: int = DISTINCT, last
     if rules.progress(kind):
         wanted.update(range(max(0, len(whole) - 3000), len(whole)))
     wanted |= set(_times(whole, sorted(wanted)))
-    return Selection(lines=tuple((n, whole[n]) for n in sorted(wanted) if n < len(whole)), cut=tuple(sorted(cut)), total=len(whole))
+    return Selection(
+        lines=tuple((n, whole[n]) for n in sorted(wanted) if n < len(whole)), cut=tuple(sorted(cut)), total=len(whole)
+    )
 
 
 def _with_context(rules: RuleSet, names: Iterable[str], number: int, total: int, after: int) -> Iterator[int]:

@@ -9,11 +9,11 @@ from typing import Any
 
 from attribution.bundle import Source
 from attribution.engine import lines
+from attribution.engine.hits import Hit, Known, Open
 from attribution.engine.lines import Line
 from attribution.engine.match import Prefilter
 from attribution.engine.rules import Matcher, RuleSet
 from attribution.engine.stamps import Stamp, Zone
-from attribution.model import EmitType
 from attribution.rule import Accumulated
 
 MAX_LINE = 8192
@@ -23,58 +23,8 @@ DISTINCT = 200
 LAST = 20
 MAX_SEEN = 4096
 LOOK_BACK = 40
-OWN_LINES, RAW_LINES = 200, 5000
 MAX_ACCUMULATORS = 400
 TAIL_KEPT = 256 * 1024
-
-
-class Hit:
-    """One folded hit: what matched, where first and last, how often."""
-
-    __slots__ = (
-        "count",
-        "emit",
-        "fields",
-        "first",
-        "host",
-        "last",
-        "line",
-        "own",
-        "rank",
-        "rule",
-        "stream",
-        "symptom",
-        "texts",
-    )
-
-    def __init__(
-        self, rule: str, symptom: str, emit: EmitType, fields: dict[str, str], line: int, parsed: Line, text: str
-    ) -> None:
-        self.rule, self.symptom, self.emit, self.fields = rule, symptom, emit, fields
-        self.host, self.rank, self.stream = parsed.host, parsed.rank, parsed.stream
-        self.line, self.count = line, 1
-        self.first: Stamp | None = parsed.stamp
-        self.last: Stamp | None = parsed.stamp
-        self.own = parsed.stamp is not None and parsed.stamp.kind != "delta"
-        self.texts: list[tuple[int, str]] = [(line, text)]
-
-    def again(self, line: int, parsed: Line, text: str) -> None:
-        self.count += 1
-        self.last = parsed.stamp or self.last
-        if len(self.texts) < 2 or len(self.texts) == 2:
-            self.texts.append((line, text))
-        else:
-            self.texts[2] = (line, text)
-
-
-class _Open:
-    """An accumulator that is being fed."""
-
-    __slots__ = ("hit", "left_own", "left_raw", "lines", "name", "stream")
-
-    def __init__(self, name: str, reader: Any, hit: Hit, stream: str) -> None:
-        self.name, self.lines, self.hit, self.stream = name, reader, hit, stream
-        self.left_own, self.left_raw = OWN_LINES, RAW_LINES
 
 
 class SourceReader:
@@ -99,8 +49,10 @@ class SourceReader:
         self._seen: dict[tuple[str, str | None, int | None], list[Hit]] = {}
         self._distinct: dict[tuple[str, int | None], int] = {}
         self._late: dict[tuple[str, int | None], deque[Hit]] = {}
-        self._open: list[_Open] = []
+        self._open: list[Open] = []
         self._started = 0
+        self._bodies: dict[bytes, Known] = {}
+        self._prefix_lengths: tuple[int, ...] = ()
 
     # ---- bytes ------------------------------------------------------------------------------------------------------
 
@@ -167,7 +119,10 @@ class SourceReader:
         return raw[:MAX_LINE].decode("utf-8", "replace").replace("\x00", "\ufffd").rstrip("\r")
 
     def _candidate(self, block: bytes, start: int, end: int, number: int, names: tuple[str, ...]) -> None:
-        text = self._text(block[start:end])
+        raw = block[start:end]
+        if not self._open and self._repeated(raw, number, names):
+            return
+        text = self._text(raw)
         parsed = lines.parse(text)
         if parsed.rank is not None and parsed.host is not None and len(self.rank_hosts) < 100_000:
             self.rank_hosts.setdefault(parsed.rank, set()).add(parsed.host)
@@ -187,7 +142,33 @@ class SourceReader:
         if stamp is None:
             for hit in known:
                 hit.own = False
+        elif len(raw) <= MAX_LINE:
+            self._remember(raw, parsed, names, known)
         self._start_accumulators(parsed, text, number, names)
+
+    def _repeated(self, raw: bytes, number: int, names: tuple[str, ...]) -> bool:
+        """Count a line whose body, rules and second were seen before; False where it must be read."""
+        for length in self._prefix_lengths:
+            known = self._bodies.get(raw[length:])
+            if known is not None and known.rules == names and known.same_second(raw[:length]):
+                for hit in known.hits:
+                    hit.count += 1
+                    hit.late = (number, raw)
+                return True
+        return False
+
+    def _remember(self, raw: bytes, parsed: Line, names: tuple[str, ...], known: list[Hit]) -> None:
+        if any(name in self._rules.accumulators for name in names):
+            return
+        body = parsed.body.encode("utf-8", "replace")
+        length = len(raw) - len(body)
+        if length <= 0 or raw[length:] != body:
+            return
+        if length not in self._prefix_lengths:
+            self._prefix_lengths = (length, *self._prefix_lengths[:3])
+        if len(self._bodies) >= 1024:
+            self._bodies.clear()
+        self._bodies[body] = Known(raw[:length], names, known)
 
     def _stamp_before(self, block: bytes, start: int) -> Stamp | None:
         """The time of the last line before this one that has one."""
@@ -261,7 +242,7 @@ class SourceReader:
             if reader is not None:
                 hit = Hit(name, "", "bad_node", fields, number, parsed, text)
                 hit.own = parsed.stamp is not None and lines.only_stamp(text) is not None
-                self._open.append(_Open(name, reader, hit, parsed.stream))
+                self._open.append(Open(name, reader, hit, parsed.stream))
 
     def _feed(self, block: bytes, at: int, stop: int, number: int) -> int:
         """Give the lines of block[at:stop] to the open accumulators; returns the number of the line at `stop`."""
@@ -292,7 +273,7 @@ class SourceReader:
         self._open = still
         return taken
 
-    def _close(self, one: _Open) -> None:
+    def _close(self, one: Open) -> None:
         results = self._guard(one.name, lambda: tuple(one.lines.result())) or ()
         for number, result in enumerate(results):
             if not isinstance(result, Accumulated):
@@ -332,6 +313,8 @@ class SourceReader:
     def all_hits(self) -> list[Hit]:
         """The kept hits, the last ones of an overflow, and the progress rules' last hits."""
         late = [hit for _, queue in sorted(self._late.items(), key=repr) for hit in queue]
+        for hit in (*self.hits, *late):
+            hit.settle()
         return [*self.hits, *late, *self._progress()]
 
     def _progress(self) -> list[Hit]:

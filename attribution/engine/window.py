@@ -53,7 +53,7 @@ def _lingering(ledger: Ledger, event: Event) -> None:
     if symptom.role != "root":
         if symptom.role != "context":
             ledger.demote(event, "window", when, stage="WINDOW")
-        ledger.events[event.id] = msgspec.structs.replace(event, before_start=True)
+        ledger.put(msgspec.structs.replace(event, before_start=True))
         return
     if symptom.lingers == "no":
         ledger.demote(event, "window", f"{when}, and it does not linger", stage="WINDOW")
@@ -71,7 +71,7 @@ def _lingering(ledger: Ledger, event: Event) -> None:
         if any((event.time or 0.0) < at <= (ledger.state.start or at) + BEFORE for at in starts):
             ledger.demote(event, "window", f"{when}, and the node has booted since", stage="WINDOW")
             return
-    ledger.events[event.id] = msgspec.structs.replace(event, before_start=True)
+    ledger.put(msgspec.structs.replace(event, before_start=True))
 
 
 def _clears(ledger: Ledger, lingers: str, event: Event, other: Event) -> bool:

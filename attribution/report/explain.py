@@ -51,6 +51,8 @@ def _place(step: TrailStep) -> str:
 
 def _outcome(verdict: Verdict, width: int) -> list[Line]:
     lines = [heading("OUTCOME"), *paragraph(verdict_line(verdict, width - 2), width, 2, 4)]
+    if verdict.responsible_nodes:
+        lines += paragraph(f"responsible: {fold(verdict.responsible_nodes)}", width, 2, _LINES)
     if verdict.root_cause:
         lines += _cause("root cause", verdict.root_cause, verdict, width)
         lines += paragraph(verdict.root_cause.why, width, 4, _LINES)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from attribution.model import Verdict
-from attribution.report.escape import clip
+from attribution.report.escape import clip, escape
 from attribution.report.nodes import fold
 
 COMMENT_PREFIX = "sattrib:1"
@@ -23,7 +23,12 @@ def verdict_line(verdict: Verdict, width: int = 200) -> str:
     before = f"{verdict.terminal_state}  {clip(f'{verdict.domain}/{verdict.sub_domain}', 44)}  "
     after = f"  {verdict.confidence}" + (f"  ({verdict.verdict})" if verdict.verdict in ("ambiguous", "insufficient") else "")
     nodes = clip(fold(verdict.responsible_nodes), max(width - len(before) - len(after), 8)) or "-"
-    return before + nodes + after
+    return escape(before + nodes + after)
+
+
+def job_line(verdict: Verdict) -> str:
+    """The same after the job's id, ended by a newline."""
+    return f"{clip(verdict.attempt.job_id, 40)}  {verdict_line(verdict)}\n"
 
 
 def comment_line(verdict: Verdict, aliases: Mapping[str, Sequence[str]] | None = None) -> str:

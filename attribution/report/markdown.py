@@ -10,7 +10,8 @@ from attribution.report.nodes import fold
 from attribution.report.spans import TIMES
 from attribution.report.times import duration, show
 
-_MARKS_RE = re.compile(r"[\\`*_\[\]<>#|~&!$]|^[-+=]|(?<=^[0-9])[.)]|(?<=:)//|(?<=www)\.")
+_MARKS_RE = re.compile(r"[\\`*_\[\]<>#|~&!$]|^[-+=]|(?<=:)//|(?<=www)\.")
+_NUMBER_RE = re.compile(r"^([0-9]+)([.)])")
 _MOST = 20
 
 
@@ -18,7 +19,7 @@ def markdown(verdict: Verdict) -> str:
     """A self-contained piece of Markdown, ended by a newline. Long lists end with how many more there are."""
     nodes = code(fold(verdict.responsible_nodes)) if verdict.responsible_nodes else "no node named"
     title = f"**{prose(verdict.terminal_state)}**: {prose(verdict.domain)}/{prose(verdict.sub_domain)}, {nodes}"
-    lines = [f"{title}, confidence {verdict.confidence} ({prose(verdict.verdict.replace('_', ' '))})", "", _job(verdict)]
+    lines = [f"{title}, confidence {prose(verdict.confidence)} ({prose(verdict.verdict.replace('_', ' '))})", "", _job(verdict)]
     for part in (_why, _candidates, _missing, _advice, _demoted, _coverage):
         found = part(verdict)
         lines += ["", *found] if found else []
@@ -28,7 +29,8 @@ def markdown(verdict: Verdict) -> str:
 
 def prose(text: str, most: int = 500) -> str:
     """`text` as ordinary words of a paragraph: no mark in it means anything, and nobody is notified."""
-    return _MARKS_RE.sub(lambda m: "".join("\\" + char for char in m.group()), clip(text, most)).replace("@", "@<!-- -->")
+    shown = _MARKS_RE.sub(lambda m: "".join("\\" + char for char in m.group()), clip(text.strip(), most))
+    return _NUMBER_RE.sub(r"\1\\\2", shown).replace("@", "@<!-- -->")
 
 
 def code(text: str, most: int = 500) -> str:
@@ -51,7 +53,7 @@ def _proof(pieces: tuple[Evidence, ...]) -> list[str]:
     shown = []
     for piece in pieces[:_MOST]:
         where = [f"{piece.source}:{piece.line}", piece.node or "", show(piece.time)]
-        shown += [escape("  ".join(part for part in where if part)), "  " + clip(piece.text, 500)]
+        shown += [clip("  ".join(part for part in where if part), 200), "  " + clip(piece.text, 500)]
     return _fenced([*shown, *([f"… {len(pieces) - _MOST} more"] if len(pieces) > _MOST else [])])
 
 

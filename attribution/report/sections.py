@@ -37,7 +37,7 @@ def head(verdict: Verdict, width: int, _most: int = 0) -> list[Line]:
     tone: Style = "good" if verdict.verdict == "no_failure" else "bad" if verdict.verdict == "attributed" else "warn"
     lines = [row((first, tone), ("".join("  " + part for part in rest), "title"))]
     if verdict.verdict in _IN_WORDS:
-        lines.append(row(_IN_WORDS[verdict.verdict]))
+        lines += paragraph(_IN_WORDS[verdict.verdict], width, 0)
     return lines + _job(verdict, width)
 
 

@@ -45,6 +45,8 @@ def load(site: tuple[Path, ...] = (), *, bundled: Path | None = None, samples: b
             digest.update(str(path.relative_to(folder)).encode("utf-8", "surrogateescape") + b"\0" + _content(path) + b"\0")
         for path in (p for p in files if p.suffix == ".toml"):
             _add_toml(draft, path)
+        draft.link_edge_sets()
+        draft.uses.clear()
         for path in (p for p in files if p.suffix == ".py"):
             python += load_python(path, draft.symptoms, draft.problems)
     rules = _freeze(draft, python, digest.hexdigest()[:16])

@@ -15,6 +15,8 @@ from attribution.errors import RuleError
 from attribution.model import KINDS, EmitType, Explains, SourceKind, Symptom
 from attribution.ruleset.files import (
     CatalogTable,
+    EdgeSetTable,
+    EdgeTable,
     ExtractorTable,
     FamilyTable,
     ImportedExtractor,
@@ -35,6 +37,8 @@ class Draft:
 
     def __init__(self) -> None:
         self.symptoms: dict[str, Symptom] = {}
+        self.edge_sets: dict[str, tuple[Explains, ...]] = {}
+        self.uses: dict[str, tuple[str, ...]] = {}
         self.extractors: dict[str, Extractor] = {}
         self.options: dict[str, list[Option]] = {}
         self.problems: list[Problem] = []
@@ -44,10 +48,29 @@ class Draft:
         if table.id in self.symptoms:
             self.problems.append((str(path), table.id, f"symptom is declared twice (also in {self.symptoms[table.id].file})"))
             return
-        edges = tuple(Explains(symptom=e.symptom, scope=e.scope, within=e.within) for e in table.explains)
-        values = {k: getattr(table, k) for k in SymptomTable.__struct_fields__ if k not in ("explains", "blames")}
+        edges = _edges(table.explains)
+        own = ("explains", "explains_sets", "blames")
+        values = {k: getattr(table, k) for k in SymptomTable.__struct_fields__ if k not in own}
+        if table.explains_sets:
+            self.uses[table.id] = table.explains_sets
         blames = table.blames or ("node" if table.domain in BLAMING else "nothing")
         self.symptoms[table.id] = Symptom(**values, explains=edges, blames=blames, file=str(path))
+
+    def add_edge_set(self, table: EdgeSetTable, path: Path) -> None:
+        if table.name in self.edge_sets:
+            self.problems.append((str(path), table.name, "edge_set is declared twice"))
+        self.edge_sets[table.name] = _edges(table.explains)
+
+    def link_edge_sets(self) -> None:
+        """Give each symptom the edges of the sets that it names; its own edge to the same symptom goes first."""
+        for name, wanted in self.uses.items():
+            symptom = self.symptoms[name]
+            unknown = [w for w in wanted if w not in self.edge_sets]
+            self.problems += [(symptom.file, name, f"explains_sets {w}: no such edge_set") for w in unknown]
+            shared = [e for w in wanted for e in self.edge_sets.get(w, ())]
+            own = {e.symptom for e in symptom.explains}
+            edges = (*symptom.explains, *(e for e in shared if e.symptom not in own))
+            self.symptoms[name] = msgspec.structs.replace(symptom, explains=edges)
 
     def add_rule(self, rule: Extractor, path: Path) -> None:
         """Take a rule with its needles derived or given; what is wrong with it becomes a problem."""
@@ -76,6 +99,10 @@ class Draft:
             self.options[rule.name] = found
 
 
+def _edges(tables: tuple[EdgeTable, ...]) -> tuple[Explains, ...]:
+    return tuple(Explains(symptom=e.symptom, scope=e.scope, within=e.within) for e in tables)
+
+
 def _words(error: Exception) -> str:
     text = error.args[0] if error.args else error
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
@@ -93,6 +120,8 @@ def kinds_of(reads: tuple[str, ...]) -> tuple[SourceKind, ...]:
 
 def add_file(draft: Draft, file: RuleFile, path: Path) -> None:
     """Take all of one `schema = 1` file."""
+    for edge_set in file.edge_set:
+        draft.add_edge_set(edge_set, path)
     for symptom in file.symptom:
         draft.add_symptom(symptom, path)
     for table in file.extractor:

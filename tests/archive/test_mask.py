@@ -156,7 +156,7 @@ def test_hostile_megabyte_is_linear(piece: str) -> None:
         began = time.perf_counter()
         mask(text)
         times.append(time.perf_counter() - began)
-    assert times[1] < 40 * max(times[0], 0.005)
+    assert times[1] < 40 * max(times[0], 0.02)
 
 
 def test_no_pattern_of_the_slow_kind() -> None:

@@ -8,11 +8,20 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from attribution import pipeline, ruleset
 from attribution.connectors.bundle import read_bundle
 from attribution.errors import ConfigError
 
-ATTEMPT = {"cluster": "c", "job_id": "1", "state": "FAILED", "exit_code": "1:0", "nodes": ["n1"], "start": "2026-01-01T00:00:00Z", "end": "2026-01-01T01:00:00Z"}
+ATTEMPT = {
+    "cluster": "c",
+    "job_id": "1",
+    "state": "FAILED",
+    "exit_code": "1:0",
+    "nodes": ["n1"],
+    "start": "2026-01-01T00:00:00Z",
+    "end": "2026-01-01T01:00:00Z",
+}
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,16 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from attribution.engine.choose import blame, choose
-from attribution.engine.edges import apply_edges, apply_same_line
 from tools import event, ledger, rule_set, symptom
 
-HW = symptom("hw.bus", rank=10, explains=["net.retry", {"symptom": "gpu.noise", "scope": "gpu"}, {"symptom": "dev.near", "scope": "node", "within": 60}])
+from attribution.engine.choose import blame, choose
+from attribution.engine.edges import apply_edges, apply_same_line
+
+HW = symptom(
+    "hw.bus",
+    rank=10,
+    explains=["net.retry", {"symptom": "gpu.noise", "scope": "gpu"}, {"symptom": "dev.near", "scope": "node", "within": 60}],
+)
 NET = symptom("net.retry", "network", rank=50, sub_domain="rdma", blames="peers")
 APP = symptom("app.error", "application", rank=60)
 NOISE = symptom("gpu.noise", rank=300)
@@ -54,14 +59,22 @@ def test_within_a_source_time_is_exact_to_the_stamp():
 def test_scope_gpu_needs_the_same_gpu():
     rules = rule_set(HW, NOISE)
     cause = event("hw.bus", "n1", gpu="0000:3b:00", time=1.0)
-    _, book = kept(rules, cause, event("gpu.noise", "n1", gpu="0000:3b:00", time=2.0), event("gpu.noise", "n1", gpu="0000:86:00", time=2.5))
+    _, book = kept(
+        rules, cause, event("gpu.noise", "n1", gpu="0000:3b:00", time=2.0), event("gpu.noise", "n1", gpu="0000:86:00", time=2.5)
+    )
     assert [book.events[e].gpu for e in book.demoted] == ["0000:3b:00"]
 
 
 def test_scope_node_and_within():
     rules = rule_set(HW, NEAR)
     cause = event("hw.bus", "n1", time=100.0)
-    _, book = kept(rules, cause, event("dev.near", "n1", time=150.0), event("dev.near", "n1", time=400.0, line=3), event("dev.near", "n2", time=110.0))
+    _, book = kept(
+        rules,
+        cause,
+        event("dev.near", "n1", time=150.0),
+        event("dev.near", "n1", time=400.0, line=3),
+        event("dev.near", "n2", time=110.0),
+    )
     assert sorted(book.events[e].time for e in book.demoted) == [150.0]
 
 
@@ -117,7 +130,12 @@ def test_beats_decides_between_candidates():
 def test_a_second_source_decides_between_domains():
     other = symptom("hw.echo", rank=90)
     rules = rule_set(symptom("hw.x", rank=10), other, APP)
-    ids, _ = kept(rules, event("hw.x", "n1"), event("hw.echo", "n1", kind="app", source="a"), event("app.error", "n1", kind="app", source="a", line=4))
+    ids, _ = kept(
+        rules,
+        event("hw.x", "n1"),
+        event("hw.echo", "n1", kind="app", source="a"),
+        event("app.error", "n1", kind="app", source="a", line=4),
+    )
     assert "app.error" not in ids
 
 
@@ -130,7 +148,9 @@ def test_rank_never_prefers_one_domain_to_another():
 def test_same_line_read_twice_means_the_more_precise():
     broad, narrow = symptom("os.broad", "storage"), symptom("os.narrow", "container", beats=["os.broad"])
     rules = rule_set(broad, narrow)
-    book = ledger(rules, event("os.broad", "n1", line=9), event("os.narrow", "n1", line=9), event("os.broad", "n1", line=10, source="z"))
+    book = ledger(
+        rules, event("os.broad", "n1", line=9), event("os.narrow", "n1", line=9), event("os.broad", "n1", line=10, source="z")
+    )
     apply_same_line(book, rules)
     assert [book.events[e].line for e in book.demoted] == [9]
 
@@ -157,7 +177,10 @@ def test_one_node_with_its_own_proof():
 
 
 def test_two_nodes_each_with_its_own_proof():
-    assert blamed(rule_set(HW), event("hw.bus", "n2", own_time=False), event("hw.bus", "n1", own_time=False)).nodes == ("n1", "n2")
+    assert blamed(rule_set(HW), event("hw.bus", "n2", own_time=False), event("hw.bus", "n1", own_time=False)).nodes == (
+        "n1",
+        "n2",
+    )
 
 
 def test_the_node_where_it_began():
@@ -183,11 +206,14 @@ def test_a_pair_needs_a_side():
 def test_the_order_of_events_does_not_matter():
     rules = rule_set(HW, NET, APP, NOISE, NEAR, STORAGE)
     events = [
-        event("hw.bus", "n1", gpu="0000:3b:00", time=100.0), event("net.retry", "n2", time=101.0), event("app.error", "n3", time=103.0, kind="app"),
-        event("fs.hang", "n2", time=100.5), event("gpu.noise", "n1", gpu="0000:3b:00", time=100.2),
+        event("hw.bus", "n1", gpu="0000:3b:00", time=100.0),
+        event("net.retry", "n2", time=101.0),
+        event("app.error", "n3", time=103.0, kind="app"),
+        event("fs.hang", "n2", time=100.5),
+        event("gpu.noise", "n1", gpu="0000:3b:00", time=100.2),
     ]
     answers = set()
     for order in itertools.permutations(events):
         ids, book = kept(rules, *order)
-        answers.add((tuple(ids), tuple(sorted(book.demoted.items()))[0][0], tuple(t.what for t in book.trail)))
+        answers.add((tuple(ids), next(iter(sorted(book.demoted.items())))[0], tuple(t.what for t in book.trail)))
     assert len(answers) == 1

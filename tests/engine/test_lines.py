@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from attribution.engine.lines import parse
-from attribution.engine.stamps import Zone, iso
 from hypothesis import given
 from hypothesis import strategies as st
+
+from attribution.engine.lines import parse
+from attribution.engine.stamps import Zone, iso
 
 REFERENCE = 1_772_425_000.0  # 2026-03-02
 
@@ -23,7 +24,13 @@ SHAPES = [
     ("Feb 18 01:12:44 p5-3 systemd[1]: nvidia-fabricmanager.service: x", "2026-02-18T01:12:44Z", "p5-3", None, "systemd[1]:"),
     ("[Jul 23 2026 07:53:55] [ERROR] [tid 841] detected", "2026-07-23T07:53:55Z", None, None, "detected"),
     ("[2023-03-06T03:17:50.902] error: Nodes gx37", "2023-03-06T03:17:50.902Z", None, None, "error: Nodes"),
-    ("[rank7]:[E816 01:45:40.183009389 ProcessGroupNCCL.cpp:607] [Rank 7] Watchdog", "2026-08-16T01:45:40.183Z", None, 7, "ProcessGroupNCCL"),
+    (
+        "[rank7]:[E816 01:45:40.183009389 ProcessGroupNCCL.cpp:607] [Rank 7] Watchdog",
+        "2026-08-16T01:45:40.183Z",
+        None,
+        7,
+        "ProcessGroupNCCL",
+    ),
     ("[rank7]:[E ProcessGroupNCCL.cpp:563] [Rank 7] Watchdog", None, None, 7, "[E ProcessGroupNCCL"),
     ("[E ProcessGroupNCCL.cpp:563] [Rank 12] Watchdog", None, None, 12, "[E ProcessGroupNCCL"),
     ("[80746] [rank0]:[E321 02:07:08.408271257 P.cpp:607] x", "2026-03-21T02:07:08.408Z", None, 0, "P.cpp"),
@@ -31,17 +38,35 @@ SHAPES = [
     ("W0714 10:21:03.118000 53436 torch/distributed/run.py:792] x", "2026-07-14T10:21:03.118Z", None, None, "53436 torch"),
     (" 4: [rank4]:[E901 12:02:33.120049112 P.cpp:1895] x", "2025-09-01T12:02:33.120Z", None, 4, "P.cpp"),
     ("12: gpu-r3n12:82431:76248 [4] transport/net_ib.cc:1689 NCCL WARN x", None, "gpu-r3n12", 12, "transport"),
-    ("[2026-03-13 22:26:02] rail-n03:49234:51940 [5] ibvwrap.c:262 NCCL WARN x", "2026-03-13T22:26:02Z", "rail-n03", None, "ibvwrap"),
+    (
+        "[2026-03-13 22:26:02] rail-n03:49234:51940 [5] ibvwrap.c:262 NCCL WARN x",
+        "2026-03-13T22:26:02Z",
+        "rail-n03",
+        None,
+        "ibvwrap",
+    ),
     ("[mz2207:3501698:0:3501698] ib_mlx5_log.c:177  Transport retry", None, "mz2207", None, "ib_mlx5_log"),
-    ("(EngineCore_DP0 pid=27062) ERROR 09-05 03:56:08 [core.py:901] Time", "2025-09-05T03:56:08Z", None, None, "[core.py:901] Time"),
+    (
+        "(EngineCore_DP0 pid=27062) ERROR 09-05 03:56:08 [core.py:901] Time",
+        "2025-09-05T03:56:08Z",
+        None,
+        None,
+        "[core.py:901] Time",
+    ),
     ("(Worker_PP3 pid=881) oops", None, None, None, "oops"),
     ("srun: error: gx23: task 22: Segmentation fault", None, "gx23", None, "srun: error"),
     ("[default7]:saving checkpoint", None, None, None, "saving"),
     ("12/09 06:49:23 - mmengine - INFO - Exp", "2025-12-09T06:49:23Z", None, None, "- mmengine"),
     ("[1,3]<stderr>:Traceback", None, None, 3, "Traceback"),
     ("kern: warning: [2026-04-22T10:11:12.123456789Z]: NVRM: x", "2026-04-22T10:11:12.123Z", None, None, "NVRM"),
-    ('{"MESSAGE":"NVRM: Xid","_TRANSPORT":"kernel","__REALTIME_TIMESTAMP":"1772425000000000","_HOSTNAME":"n1"}', "2026-03-02T04:16:40Z", "n1", None, "NVRM"),
-    ("  File \"train.py\", line 3", None, None, None, 'File "train.py"'),
+    (
+        '{"MESSAGE":"NVRM: Xid","_TRANSPORT":"kernel","__REALTIME_TIMESTAMP":"1772425000000000","_HOSTNAME":"n1"}',
+        "2026-03-02T04:16:40Z",
+        "n1",
+        None,
+        "NVRM",
+    ),
+    ('  File "train.py", line 3', None, None, None, 'File "train.py"'),
     ("Mon DD hh:mm:ss is no stamp", None, None, None, "Mon DD"),
     ("99:99:99 is no stamp", None, None, None, ""),
 ]
@@ -89,6 +114,27 @@ def test_any_text_parses(text):
         Zone("Europe/Berlin", REFERENCE).wall(found.stamp)
 
 
-@given(st.lists(st.sampled_from(["[", "]", "(", "Jan ", "31 ", "23:59:59 ", "1: ", "[rank9]: ", "[E131 ", "2026-02-30 ", "host:1:2 ", "{\"", "[ +1.0] "]), max_size=14))
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "[",
+                "]",
+                "(",
+                "Jan ",
+                "31 ",
+                "23:59:59 ",
+                "1: ",
+                "[rank9]: ",
+                "[E131 ",
+                "2026-02-30 ",
+                "host:1:2 ",
+                '{"',
+                "[ +1.0] ",
+            ]
+        ),
+        max_size=14,
+    )
+)
 def test_prefixes_in_any_order_parse(parts):
     parse("".join(parts) + "x")

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from attribution.engine.match import Prefilter
-from attribution.engine.needles import UnsupportedPatternError, choose, options
 from hypothesis import given
 from hypothesis import strategies as st
+
+from attribution.engine.match import Prefilter
+from attribution.engine.needles import UnsupportedPatternError, choose, options
 
 NEEDLES = {"xid (": ("a",), "nvrm": ("a", "b"), "timeout": ("c",), "time": ("d",), "[e1]": ("e",)}
 
@@ -20,7 +21,9 @@ def naive(block: bytes, needles=NEEDLES):
     return found
 
 
-pieces = st.sampled_from([b"NVRM", b"nvrm: Xid (", b"tImEouT", b"time", b"\n", b"\n\n", b"\xff\xfe", b"\x00", b" ", b"[E1]", b"xid", b"\r\n"])
+pieces = st.sampled_from(
+    [b"NVRM", b"nvrm: Xid (", b"tImEouT", b"time", b"\n", b"\n\n", b"\xff\xfe", b"\x00", b" ", b"[E1]", b"xid", b"\r\n"]
+)
 
 
 @pytest.mark.parametrize("fast", [False, True])

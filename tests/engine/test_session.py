@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tools import attempt, bundle, line_rule, rule_set, symptom
+
 from attribution.bundle import Source
 from attribution.engine.session import Session
 from attribution.model import Coverage
 from attribution.rule import Accumulated, Example, PythonRule
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tools import attempt, bundle, line_rule, rule_set, symptom
 
 LOST = symptom("gpu.lost", rank=10, explains=["app.error"], drains=True)
 ERROR = symptom("app.error", "application", rank=60)
@@ -58,7 +59,9 @@ def test_repeated_lines_fold_into_one_event():
 
 def test_a_fold_never_crosses_ten_minutes_of_silence():
     case = bundle(Source(path="k", kind="kern", node="n1"))
-    lines = "Mar  2 04:18:00 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\nMar  2 04:40:00 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\n"
+    lines = (
+        "Mar  2 04:18:00 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\nMar  2 04:40:00 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\n"
+    )
     verdict = attribute(RULES, case, {"k": lines})
     assert len([t for t in verdict.trail if t.stage == "EXTRACT" and t.symptom == "gpu.lost"]) == 2
 
@@ -129,7 +132,9 @@ def test_a_crash_of_a_rule_is_a_diagnostic():
     def crash(fields, line):
         raise KeyError("oops")
 
-    verdict = attribute(accumulating(crash), bundle(Source(path="a", kind="app", node="n1")), {"a": "Traceback\nRuntimeError: x\n"})
+    verdict = attribute(
+        accumulating(crash), bundle(Source(path="a", kind="app", node="n1")), {"a": "Traceback\nRuntimeError: x\n"}
+    )
     assert [d.rule for d in verdict.diagnostics] == ["trace"]
     assert verdict.domain == "application" or verdict.verdict == "insufficient"
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tools import attempt, event, ledger, rule_set, symptom
+
 from attribution.bundle import Boot, NodeRecord
 from attribution.engine.edges import apply_edges
 from attribution.engine.window import apply_kill, apply_window, settle_lingering
-from tools import attempt, event, ledger, rule_set, symptom
 
 START, END = 1_000_000.0, 1_003_600.0
 BUS = symptom("gpu.bus", lingers="boot", explains=[{"symptom": "cuda.gone", "scope": "node"}])
@@ -78,5 +79,7 @@ def test_after_the_kill_everything_is_teardown_unless_it_began_before():
 
 def test_untimed_lines_after_the_cancel_line_are_teardown():
     mark = event("krn.boot", None, kind="app", source="a", line=5, kill="yes")
-    roots, _ = run(mark, event("ib.retry", "n1", kind="app", source="a", line=9), event("cuda.gone", "n1", kind="app", source="a", line=2))
+    roots, _ = run(
+        mark, event("ib.retry", "n1", kind="app", source="a", line=9), event("cuda.gone", "n1", kind="app", source="a", line=2)
+    )
     assert roots == ["cuda.gone"]

@@ -14,7 +14,10 @@ from attribution.rule import PythonRule, State, event
 def symptom(name: str, domain: str = "hardware", role: str = "root", rank: int = 100, **more: Any) -> Symptom:
     explains = tuple(Explains(**e) if isinstance(e, dict) else Explains(symptom=e) for e in more.pop("explains", ()))
     base: dict[str, Any] = {
-        "says": name, "sub_domain": "gpu", "advice": "ask", "owner": "ask",
+        "says": name,
+        "sub_domain": "gpu",
+        "advice": "ask",
+        "owner": "ask",
         "blames": "node" if domain in ("hardware", "network", "platform") else "nothing",
     }
     return Symptom(id=name, domain=domain, role=role, rank=rank, explains=explains, **{**base, **more})  # type: ignore[arg-type]
@@ -33,10 +36,18 @@ def ledger(rules: RuleSet, *events: Event, **more: Any) -> Ledger:
     return Ledger(events, rules.symptoms, State(attempt=given, **more))
 
 
-def line_rule(name: str, pattern: str, symptom_id: str, needles: tuple[str, ...], reads: tuple[str, ...] = ("app",), **more: Any) -> Extractor:
+def line_rule(
+    name: str, pattern: str, symptom_id: str, needles: tuple[str, ...], reads: tuple[str, ...] = ("app",), **more: Any
+) -> Extractor:
     return Extractor(
-        name=name, pattern=pattern, emit=more.pop("emit", "bad_node"), symptom=symptom_id, reads=reads,  # type: ignore[arg-type]
-        needles=needles, file="test.toml", **more,
+        name=name,
+        pattern=pattern,
+        emit=more.pop("emit", "bad_node"),
+        symptom=symptom_id,
+        reads=reads,  # type: ignore[arg-type]
+        needles=needles,
+        file="test.toml",
+        **more,
     )
 
 

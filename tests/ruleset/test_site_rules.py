@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from attribution import pipeline, ruleset
 from attribution.errors import RuleError
 
@@ -54,19 +55,19 @@ def test_a_good_file_loads_and_changes_the_hash(tmp_path):
         (("^coolantd: leak in rack (?P<rack>\\w+)", "\\d+ \\w+"), "has no needle"),
         (("^coolantd: leak in rack (?P<rack>\\w+)", "coolantd(?! ok)"), "look-around"),
         (("^coolantd: leak in rack (?P<rack>\\w+)", "coolantd(unclosed"), "does not parse: missing )"),
-        (("match = [\"Mar  2 04:18:56 n1 coolantd: leak in rack r17\"]\n", ""), "needs at least one `match`"),
-        (("no_match = [\"Mar  2 04:18:56 n1 coolantd: no leak in rack r17\"]\n", ""), "needs at least one `match`"),
+        (('match = ["Mar  2 04:18:56 n1 coolantd: leak in rack r17"]\n', ""), "needs at least one `match`"),
+        (('no_match = ["Mar  2 04:18:56 n1 coolantd: no leak in rack r17"]\n', ""), "needs at least one `match`"),
         (("coolantd: leak in rack r17", "coolantd: fine"), "match sample 1 does not match"),
         (("coolantd: no leak in rack r17", "coolantd: leak in rack r18"), "no_match sample 1 matches"),
         (('symptom = "site.leak" }', 'symptom = "site.leek" }'), "symptom site.leek is not declared"),
         (('reads = ["syslog"]', 'reads = ["sylog"]'), "'sylog' is no source kind"),
-        (('rank = 5', 'rank = "5"'), "Expected `int`"),
-        (('rank = 5', 'rank = 5\nrnak = 6'), "rnak"),
+        (("rank = 5", 'rank = "5"'), "Expected `int`"),
+        (("rank = 5", "rank = 5\nrnak = 6"), "rnak"),
         (('role = "root"', 'role = "cause"'), "role"),
         (('name = "site-leak"', 'name = "xid"'), "used twice"),
-        (('schema = 1', 'schema = 2'), "schema = 2 is not known"),
-        (('schema = 1', 'schema = 1\n[[extractr]]\nname = "x"'), "unknown key `extractr`"),
-        (('schema = 1', 'schema = = 1'), "not valid TOML"),
+        (("schema = 1", "schema = 2"), "schema = 2 is not known"),
+        (("schema = 1", 'schema = 1\n[[extractr]]\nname = "x"'), "unknown key `extractr`"),
+        (("schema = 1", "schema = = 1"), "not valid TOML"),
     ],
 )  # fmt: skip
 def test_a_wrong_file_is_refused_with_file_and_name(tmp_path, change, says):
@@ -78,8 +79,10 @@ def test_a_wrong_file_is_refused_with_file_and_name(tmp_path, change, says):
 
 def test_over_the_hit_budget_is_refused(tmp_path):
     common = "NCCL INFO"
-    text = GOOD.replace("^coolantd: leak in rack (?P<rack>\\w+)", common).replace("coolantd: leak in rack r17", "NCCL INFO x").replace(
-        "coolantd: no leak in rack r17", "nothing"
+    text = (
+        GOOD.replace("^coolantd: leak in rack (?P<rack>\\w+)", common)
+        .replace("coolantd: leak in rack r17", "NCCL INFO x")
+        .replace("coolantd: no leak in rack r17", "nothing")
     )
     message = refused(tmp_path, text)
     assert "site-leak" in message
@@ -88,7 +91,9 @@ def test_over_the_hit_budget_is_refused(tmp_path):
 
 def test_all_problems_at_once(tmp_path):
     broken = GOOD.replace("coolantd: leak in rack r17", "coolantd: fine")
-    message = refused(tmp_path, broken + broken.split("schema = 1")[1].replace("site-leak", "Site Leak!").replace("site.leak", "site.leak2"))
+    message = refused(
+        tmp_path, broken + broken.split("schema = 1")[1].replace("site-leak", "Site Leak!").replace("site.leak", "site.leak2")
+    )
     assert message.count("site.toml") >= 3
 
 
@@ -116,6 +121,16 @@ def case(tmp_path: Path, line: str) -> Path:
     return folder
 
 
+def test_edge_sets_are_shared(tmp_path):
+    shared = (
+        GOOD.replace('owner = "hw"', 'owner = "hw"\nexplains_sets = ["noise"]')
+        + '[[edge_set]]\nname = "noise"\nexplains = [{ symptom = "nccl.*" }]\n'
+    )
+    rules = load(tmp_path, shared)
+    assert [e.symptom for e in rules.symptoms["site.leak"].explains] == ["nccl.*"]
+    assert "no such edge_set" in refused(tmp_path, shared.replace('["noise"]', '["nosie"]'))
+
+
 def test_an_imported_file_loads_with_a_warning_and_the_rest_of_it(tmp_path):
     rules = load(tmp_path, IMPORTED)
     assert any("imported file" in w for w in rules.warnings)
@@ -134,7 +149,13 @@ def test_an_imported_symptom_gets_its_place_by_symptom_map(tmp_path):
 
 
 def test_site_python_rules_are_checked_on_the_syntax_tree(tmp_path):
-    for line in ("import os", "from subprocess import run", "from attribution import pipeline", "open('/etc/passwd')", "().__class__"):
+    for line in (
+        "import os",
+        "from subprocess import run",
+        "from attribution import pipeline",
+        "open('/etc/passwd')",
+        "().__class__",
+    ):
         message = refused(tmp_path, line + "\n", "site.py")
         assert "site.py" in message
         assert "line 1" in message
@@ -164,7 +185,9 @@ def test_rules_do_not_depend_on_the_directory_order(tmp_path):
     folder = tmp_path / "rules.d"
     folder.mkdir()
     (folder / "b.toml").write_text(GOOD)
-    (folder / "a.toml").write_text('schema = 1\n[[symptom]]\nid = "site.z"\nsays = "z"\ndomain = "storage"\nsub_domain = "quota"\nrole = "context"\nrank = 9\nadvice = "ask"\nowner = "fs"\n')
+    (folder / "a.toml").write_text(
+        'schema = 1\n[[symptom]]\nid = "site.z"\nsays = "z"\ndomain = "storage"\nsub_domain = "quota"\nrole = "context"\nrank = 9\nadvice = "ask"\nowner = "fs"\n'
+    )
     first, second = ruleset.load((folder,)), ruleset.load((folder,))
     assert first.hash == second.hash
     assert list(first.symptoms) == list(second.symptoms)
