@@ -117,7 +117,7 @@ WAITING = ("nccl.watchdog", "nccl.heartbeat", "gloo.*", "rdzv.store_timeout", "s
         expect=("demote ds.stream_timeout",),
         quiet=(
             event("ds.stream_timeout", kind="app", source="a", line=5),
-            event("nccl.watchdog", kind="app", source="a", line=4),
+            event("dl.timeout", kind="app", source="a", line=4),
         ),
     ),
 )
@@ -158,9 +158,9 @@ def heartbeat_lost_at_start(view: View) -> Iterable[Change]:
     name="device-error-seen-by-driver",
     stage="LATE",
     example=Example(
-        given=(event("gpu.ecc_runtime_api", kind="app", source="a"), event("gpu.off_bus", "n1", kind="kern", source="k")),
-        expect=("demote gpu.ecc_runtime_api",),
-        quiet=(event("gpu.ecc_runtime_api", kind="app", source="a"), event("py.value", kind="app", source="a")),
+        given=(event("cuda.other", kind="app", source="a"), event("gpu.off_bus", "n1", kind="kern", source="k")),
+        expect=("demote cuda.other",),
+        quiet=(event("cuda.other", kind="app", source="a"), event("py.value", kind="app", source="a")),
     ),
 )
 def seen_by_driver(view: View) -> Iterable[Change]:
@@ -168,9 +168,9 @@ def seen_by_driver(view: View) -> Iterable[Change]:
     drivers = [
         e for e in view.of("gpu.*", "nvl.*", "nvsw.*") if e.kind != "app" and view.role(e) == "root" and e.emit == "bad_node"
     ]
-    for e in view.of("gpu.ecc_runtime_api", "gpu.contained_api", "nvl.runtime_api", "gpu.external_api"):
+    for e in view.of("cuda.other", "cuda.peer", "cuda.device_lost", "cublas.alloc", "oom.gpu_unusable"):
         for driver in drivers:
-            same = e.node is None or driver.node is None or e.node == driver.node or e.symptom == "nvl.runtime_api"
+            same = e.node is None or driver.node is None or e.node == driver.node
             if same and not (e.own_time and driver.own_time and (e.time or 0.0) < (driver.time or 0.0) - 60):
                 yield Demote(event=e.id, reason=f"the driver's own line says it: {driver.symptom}", by=driver.id)
                 break
