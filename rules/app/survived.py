@@ -136,7 +136,7 @@ def retry_that_worked(view: View) -> Iterable[Change]:
 
 
 @filter_rule(
-    name="heartbeat-lost-at-start",
+    name="heartbeat-of-a-living-task",
     stage="LATE",
     example=Example(
         given=(event("jax.coord", kind="app", task="/job:jax_worker/replica:0/task:0"),),
@@ -145,13 +145,14 @@ def retry_that_worked(view: View) -> Iterable[Change]:
         attempt={"nodes": ("n1",)},
     ),
 )
-def heartbeat_lost_at_start(view: View) -> Iterable[Change]:
-    """One node, no step made and no error of any task: nobody died, the start was slower than the heartbeat allows."""
+def heartbeat_of_a_living_task(view: View) -> Iterable[Change]:
+    """One node, one task, and it reports the loss of its own heartbeat: it was alive, and too busy to answer in time."""
     roots = [e for e in view.live() if view.role(e) == "root" and e.emit != "info" and e.kind != "record"]
-    if len(view.attempt.nodes) > 1 or roots or view.of("app.progress", "app.checkpoint_saved"):
+    lost = view.of("jax.coord")
+    if len(view.attempt.nodes) > 1 or roots or len({e.fields.get("task") for e in lost} - {None}) != 1:
         return
-    for e in view.of("jax.coord"):
-        yield Retag(event=e.id, symptom="jax.init_timeout", reason="no task died, and no step had been made")
+    for e in lost:
+        yield Retag(event=e.id, symptom="jax.init_timeout", reason="no other task was there to die, and this one reported it itself")
 
 
 @filter_rule(

@@ -28,11 +28,13 @@ WAITED = ("nccl.watchdog", "gloo.*", "rdzv.store_timeout", "ck.timeout")
 def timed_out_while_loading(view: View) -> Iterable[Change]:
     """The last thing that the run did was to load; no step, no finished load, no other cause: the load was too slow."""
     roots = [e for e in view.live() if view.role(e) == "root" and e.emit in ("bad_node", "bad_peers") and e.kind != "record"]
-    if roots or view.of("app.progress", "app.checkpoint_loaded", "app.checkpoint_saved", "nccl.desync"):
+    if roots or view.of("nccl.desync"):
         return
     waited = [e for e in view.of(*WAITED) if view.role(e) == "cascade"]
     for e in view.of("ck.loading")[:1]:
-        if any(w.source == e.source and w.line > e.line for w in waited):
+        later = [w.line for w in waited if w.source == e.source and w.line > e.line]
+        ends = [d.line for d in view.of("app.progress", "app.checkpoint_loaded", "app.checkpoint_saved") if d.source == e.source]
+        if later and not any(e.line < line < min(later) for line in ends):
             yield Add(event=slow(e), reason="a collective timed out while the load was the last thing that the run did")
 
 
