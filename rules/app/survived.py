@@ -152,7 +152,9 @@ def heartbeat_of_a_living_task(view: View) -> Iterable[Change]:
     if len(view.attempt.nodes) > 1 or roots or len({e.fields.get("task") for e in lost} - {None}) != 1:
         return
     for e in lost:
-        yield Retag(event=e.id, symptom="jax.init_timeout", reason="no other task was there to die, and this one reported it itself")
+        yield Retag(
+            event=e.id, symptom="jax.init_timeout", reason="no other task was there to die, and this one reported it itself"
+        )
 
 
 @filter_rule(

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from attribution.rule import Add, Change, Event, Example, View, event, filter_rule
 
-WAITED = ("nccl.watchdog", "gloo.*", "rdzv.store_timeout", "ck.timeout")
+WAITED = ("nccl.watchdog", "rdzv.store_timeout", "ck.timeout")
+SHORTEST, LONGEST = 30.0, 7200.0
 
 
 @filter_rule(
@@ -14,14 +15,14 @@ WAITED = ("nccl.watchdog", "gloo.*", "rdzv.store_timeout", "ck.timeout")
     stage="LATE",
     example=Example(
         given=(
-            event("ck.loading", kind="app", emit="info", source="a", line=3),
-            event("ck.timeout", kind="app", source="a", line=9),
+            event("ck.loading", kind="app", emit="info", source="a", line=3, time=20.0),
+            event("ck.timeout", kind="app", source="a", line=9, time=640.0),
         ),
         expect=("add ck.slow",),
         quiet=(
-            event("ck.loading", kind="app", emit="info", source="a", line=3),
-            event("app.checkpoint_loaded", kind="app", emit="info", source="a", line=4),
-            event("ck.timeout", kind="app", source="a", line=9),
+            event("ck.loading", kind="app", emit="info", source="a", line=3, time=20.0),
+            event("app.checkpoint_loaded", kind="app", emit="info", source="a", line=4, time=400.0),
+            event("ck.timeout", kind="app", source="a", line=9, time=640.0),
         ),
     ),
 )
@@ -32,10 +33,16 @@ def timed_out_while_loading(view: View) -> Iterable[Change]:
         return
     waited = [e for e in view.of(*WAITED) if view.role(e) == "cascade"]
     for e in view.of("ck.loading")[:1]:
-        later = [w.line for w in waited if w.source == e.source and w.line > e.line]
-        ends = [d.line for d in view.of("app.progress", "app.checkpoint_loaded", "app.checkpoint_saved") if d.source == e.source]
+        later = [w.line for w in waited if w.source == e.source and w.line > e.line and SHORTEST <= seconds(e, w) <= LONGEST]
+        ends = [
+            d.line for d in view.of("app.progress", "app.checkpoint_loaded", "app.checkpoint_saved") if d.source == e.source
+        ]
         if later and not any(e.line < line < min(later) for line in ends):
             yield Add(event=slow(e), reason="a collective timed out while the load was the last thing that the run did")
+
+
+def seconds(a: Event, b: Event) -> float:
+    return b.time - a.time if a.time is not None and b.time is not None and a.clock == b.clock else -1.0
 
 
 def slow(e: Event) -> Event:
