@@ -29,7 +29,7 @@ GROUPED = re2.compile(r"^( *)[|+][-+|]?")
 ECHO = re2.compile(
     r"(?i)nccl|gloo|DistBackendError|DistNetworkError|DistStoreError|TCPStore|rendezvous|c10d|distributed\.store|"
     r"Connection (?:reset|closed|refused|aborted)|Broken pipe|Watchdog|Timed out waiting|wait timeout|Socket Timeout|timed out\.?$|"
-    r"remote process|ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|EOFError|"
+    r"remote process|ChildFailedError|CalledProcessError: Command .{0,80}(?:python|torchrun|accelerate|deepspeed|srun|mpirun)|ProcessExitedException|ProcessRaisedException|EOFError: (?:worker|$)|EOFError$|"
     r"Engine(?:Core|Dead)|Engine core|ActorDied|RayActorError|WorkerCrashed|got signal|SystemExit|Worker failed with error"
 )
 STOPPED = re2.compile(r"^(?:KeyboardInterrupt|GeneratorExit|asyncio\.exceptions\.CancelledError|[\w.]*SignalException)")
