@@ -110,4 +110,6 @@ def hang_while_taken_down(view: View) -> Iterable[Change]:
     if not counts and not done:
         return
     first = (aborts or beats)[0]
-    yield Retag(event=first.id, symptom="nccl.teardown_hang", reason="no collective was outstanding when the group was taken down")
+    yield Retag(
+        event=first.id, symptom="nccl.teardown_hang", reason="no collective was outstanding when the group was taken down"
+    )
