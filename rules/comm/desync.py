@@ -102,7 +102,8 @@ def ranks_at_different_collectives(view: View) -> Iterable[Change]:
             kind = _differ(a, b, bool(group_a))
             if kind:
                 found.setdefault(kind, (a, b))
-    for kind in ("sure", "weak"):
+    causes = any(view.role(e) == "root" and e.emit != "info" and not e.symptom.startswith("slurm.") for e in view.live())
+    for kind in ("sure",) if causes else ("sure", "weak"):
         if kind in found:
             a, b = found[kind]
             for e in (a, b):

@@ -23,6 +23,12 @@ def _rank(e: Event) -> int | None:
     return e.rank if e.rank is not None else int(said) if said.isdigit() else None
 
 
+def _other_cause(view: View) -> bool:
+    """Whether something else that can be a cause is in evidence; Slurm's own rows only repeat that the job failed."""
+    own = ("nccl.", "slurm.")
+    return any(view.role(e) == "root" and e.emit != "info" and not e.symptom.startswith(own) for e in view.live())
+
+
 def _waiters(view: View) -> list[Event]:
     """Watchdog reports, if every one names the same operation and none is rank 0's."""
     found = view.of("nccl.watchdog")
@@ -67,7 +73,7 @@ def _own_work(view: View, waiters: list[Event]) -> tuple[Event, str] | None:
 def rank_0_at_work_alone(view: View) -> Iterable[Change]:
     """All but rank 0 wait in one collective, and rank 0 had work of its own: a silent rank 0 alone proves nothing."""
     waiters = _waiters(view)
-    found = _own_work(view, waiters) if waiters else None
+    found = _own_work(view, waiters) if waiters and not _other_cause(view) else None
     if found is not None:
         work, kind = found
         what = work.fields.get("bar") or "its own work"
@@ -99,7 +105,7 @@ def rank_0_at_work_alone(view: View) -> Iterable[Change]:
 )
 def hang_while_taken_down(view: View) -> Iterable[Change]:
     """No collective was outstanding and the group was being aborted, or the work had ended: the end hung, not the work."""
-    if view.of("nccl.watchdog", "nccl.work_failed", "nccl.desync", "nccl.watchdog_died", live=False):
+    if view.of("nccl.watchdog", "nccl.work_failed", "nccl.desync", "nccl.watchdog_died", live=False) or _other_cause(view):
         return
     beats = view.of("nccl.heartbeat")
     counts = {e.fields["works"] for e in beats if "works" in e.fields}

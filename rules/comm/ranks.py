@@ -182,3 +182,45 @@ def first_error_of_each_rank(view: View) -> Mapping[str, Any]:
         if _says_something(e, view):
             first.setdefault(e.rank or 0, e.symptom)
     return {"first_errors": {str(r): first[r] for r in sorted(first)[:MOST]}} if first else {}
+
+
+@collector(
+    name="last-collective-of-each-rank",
+    example=Example(
+        given=(
+            event("nccl.dump_signal", None, kind="app", rank=0, line=1, pg="ID 0 PG GUID 0(default_pg)", enqueued="90"),
+            event("nccl.work_failed", None, kind="app", rank=1, line=2, pg="ID 0 PG GUID 0(default_pg)", enqueued="92"),
+            event("nccl.work_failed", None, kind="app", rank=1, line=3, pg="ID 2 PG GUID 7", enqueued="5"),
+        ),
+        expect={"last_collectives": {"0": 90, "1": 92}, "ranks_behind": [0]},
+    ),
+)
+def last_collective_of_each_rank(view: View) -> Mapping[str, Any]:
+    """The last work that each rank enqueued in the default group; ranks behind the others are the ones to look at."""
+    last: dict[int, int] = {}
+    for e in view.of("nccl.dump_signal", "nccl.work_failed", "nccl.desync", live=False):
+        said, group = e.fields.get("enqueued", ""), e.fields.get("pg", "")
+        if e.rank is not None and said.isdigit() and ("default_pg" in group or group in ("0", "ID 0 PG GUID 0")):
+            last[e.rank] = max(last.get(e.rank, 0), int(said))
+    if not last:
+        return {}
+    behind = sorted(r for r, n in last.items() if n < max(last.values()))
+    return {"last_collectives": {str(r): last[r] for r in sorted(last)[:MOST]}, "ranks_behind": behind[:MOST]}
+
+
+@collector(
+    name="worker-exits",
+    example=Example(
+        given=(event("pt.childfailed", "n3", kind="app", line=1, exit="-9", local_rank="2"),),
+        expect={"worker_exits": [{"node": "n3", "local_rank": 2, "exit": -9, "signal": "SIGKILL"}]},
+    ),
+)
+def worker_exits(view: View) -> Mapping[str, Any]:
+    """How torchrun's agents saw their workers end: local ranks, which are no global ones."""
+    out = []
+    for e in view.of("pt.childfailed", live=False):
+        code, local = e.fields.get("exit", ""), e.fields.get("local_rank", "")
+        if code.lstrip("-").isdigit() and local.isdigit():
+            node = {"node": e.node} if e.node else {}
+            out.append({**node, "local_rank": int(local), **_ended(code)})
+    return {"worker_exits": out[:MOST]} if out else {}
