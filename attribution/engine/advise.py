@@ -65,7 +65,7 @@ def _drain(node: str, proof: list[Event], ledger: Ledger, attempt: Attempt, symp
     job = re.sub(r"[^A-Za-z0-9_.+-]", "_", attempt.job_id)
     reason = f"[sattrib job={job} rule={rule}]"
     sure = any(trusted(e, ledger) for e in proof)
-    confirm = "" if sure else f"confirm on the node: ssh {node} 'dmesg -T | grep -E \"NVRM|mlx5|AER|EDAC|amdgpu\" | tail -50'"
+    confirm = "" if sure else f"ssh {node} 'dmesg -T | grep -E \"NVRM|mlx5|AER|EDAC|amdgpu\" | tail -50'"
     return Drain(
         node=node, reason=reason, command=f"scontrol update NodeName={node} State=DRAIN Reason='{reason}'",
         proof=tuple(x for e in proof[:3] for x in e.evidence[:1]), confirm=confirm,
@@ -75,4 +75,5 @@ def _drain(node: str, proof: list[Event], ledger: Ledger, attempt: Attempt, symp
 def evidence_of(events: tuple[Event, ...], most: int = 5) -> tuple[Evidence, ...]:
     """The first pieces of evidence, the nodes' own logs before application output."""
     ordered = sorted(events, key=lambda e: (e.kind == "app", e.time is None, e.time or 0.0, e.source, e.line))
-    return tuple(x for e in ordered for x in e.evidence[:1])[:most]
+    firsts = [x for e in ordered for x in e.evidence[:1]]
+    return tuple([*firsts, *(x for e in ordered for x in e.evidence[1:])][:most])
