@@ -1,10 +1,17 @@
-"""Rendezvous lines that turned out harmless."""
+"""Rendezvous lines that turned out harmless, and exceptions that only repeat them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribution.rule import Change, Demote, Example, View, event, filter_rule
+import re2
+
+from attribution.rule import Change, Demote, Example, Retag, View, event, filter_rule
+
+_REPEATS = re2.compile(
+    r"store based barrier|server socket has failed|Address already in use|EADDRINUSE|ncclUniqueId|monitoredBarrier|connectFullMesh|"
+    r"mismatch between collectives|collective operation types across ranks|Unable to find (?:address|interface) for"
+)
 
 
 @filter_rule(
@@ -29,3 +36,24 @@ def port_in_use_and_yet_it_ran(view: View) -> Iterable[Change]:
         after = [s for s in steps if s.source == e.source and max(s.line, s.last_line) > e.line]
         if after:
             yield Demote(event=e.id, reason=f"the run made progress after it (line {after[-1].line})")
+
+
+@filter_rule(
+    name="exceptions-that-repeat-the-rendezvous",
+    stage="EARLY",
+    example=Example(
+        given=(
+            event(
+                "py.runtime", None, kind="app", line=5, message="Timed out initializing process group in store based barrier"
+            ),
+        ),
+        expect=("retag py.runtime py.echo",),
+        quiet=(event("py.runtime", None, kind="app", line=5, message="shape mismatch in layer 3"),),
+    ),
+)
+def exceptions_that_repeat_the_rendezvous(view: View) -> Iterable[Change]:
+    """The same words are read as a symptom of their own: the exception around them is no second cause."""
+    for e in view.of("py.runtime", "py.oserror", "py.traceback", "py.value"):
+        said = " ".join((e.fields.get("said", ""), e.fields.get("message", ""), e.text))
+        if _REPEATS.search(said):
+            yield Retag(event=e.id, symptom="py.echo", reason="its words are those of the communication library")
