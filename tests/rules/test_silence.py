@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from attribution import ruleset
 from attribution.bundle import Attempt, Bundle, Source
 from attribution.engine.session import Session
@@ -36,7 +37,10 @@ def accusations(rules, kind: str, lines: list[str]) -> list[str]:
     found = [
         f"{lines[step.line - 1]!r} gives {step.symptom} by {step.rule}"
         for step in verdict.trail
-        if step.stage == "EXTRACT" and step.source == "log" and rules.symptoms[step.symptom].role == "root" and "(info" not in step.what
+        if step.stage == "EXTRACT"
+        and step.source == "log"
+        and rules.symptoms[step.symptom].role == "root"
+        and "(info" not in step.what
     ]
     return found + [f"candidate {c.symptom}" for c in verdict.candidates if not found]
 
