@@ -55,7 +55,7 @@ def load(site: tuple[Path, ...] = (), *, bundled: Path | None = None, samples: b
     rules = _freeze(draft, python, digest.hexdigest()[:16])
     _check(draft, rules, theirs, samples)
     if draft.problems:
-        raise RuleError(sorted(set(draft.problems)))
+        raise RuleError(check.grouped(draft.problems))
     return rules
 
 

@@ -39,13 +39,13 @@ def symptom_problems(symptoms: Mapping[str, Symptom], names: Iterable[str]) -> l
             found.append((symptom.file, symptom.id, f"lingers = {symptom.lingers!r} is not no, boot, reset or a symptom"))
         if symptom.drains and symptom.domain not in ("hardware", "network", "platform"):
             found.append((symptom.file, symptom.id, f"drains = true has no meaning for domain {symptom.domain}"))
-    return _grouped(found)
+    return found
 
 
-def _grouped(problems: Iterable[Problem]) -> list[Problem]:
-    """The same fault of many symptoms of a file, as an edge set makes it, is said once."""
+def grouped(problems: Iterable[Problem]) -> list[Problem]:
+    """Sorted; the same fault of many symptoms or rules of a file, as an edge set makes it, is said once."""
     names: dict[tuple[str, str], list[str]] = {}
-    for file, name, what in problems:
+    for file, name, what in sorted(set(problems)):
         names.setdefault((file, what), []).append(name)
     return [
         (file, found[0] + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""), what)

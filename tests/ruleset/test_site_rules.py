@@ -226,3 +226,13 @@ def test_sessions_share_the_prefilter_of_a_kind():
 def test_also_needs_a_known_kind(tmp_path):
     assert load(tmp_path, GOOD.replace("reads =", 'also = { tag = "any daemon says it" }\nreads ='))
     assert "also" in refused(tmp_path, GOOD.replace("reads =", 'also = { anything = "it is so" }\nreads ='))
+
+
+def test_the_same_fault_of_many_symptoms_is_said_once(tmp_path):
+    edge = 'explains = [{ symptom = "gone.*" }]\n'
+    head, rest = GOOD.split("[[extractor]]")
+    several = [head.replace("schema = 1", "").replace("site.leak", f"site.leak{n}") + edge for n in range(5)]
+    message = refused(
+        tmp_path, "schema = 1\n" + head.replace("schema = 1", "") + edge + "".join(several) + "[[extractor]]" + rest
+    )
+    assert message.splitlines() == [f"{tmp_path}/rules.d/site.toml: site.leak (and 5 more): explains gone.*: no such symptom"]
