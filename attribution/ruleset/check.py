@@ -43,14 +43,17 @@ def symptom_problems(symptoms: Mapping[str, Symptom], names: Iterable[str]) -> l
 
 
 def grouped(problems: Iterable[Problem]) -> list[Problem]:
-    """Sorted; the same fault of many symptoms or rules of a file, as an edge set makes it, is said once."""
+    """Sorted. A name that leads nowhere, in many symptoms of a file as an edge set makes it, is said once."""
     names: dict[tuple[str, str], list[str]] = {}
+    found: list[Problem] = []
     for file, name, what in sorted(set(problems)):
-        names.setdefault((file, what), []).append(name)
-    return [
-        (file, found[0] + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""), what)
-        for (file, what), found in names.items()
-    ]
+        if what.endswith((": no such symptom", ": no such edge_set")):
+            names.setdefault((file, what), []).append(name)
+        else:
+            found.append((file, name, what))
+    for (file, what), same in names.items():
+        found.append((file, same[0] + (f" (and {len(same) - 1} more)" if len(same) > 1 else ""), what))
+    return sorted(found)
 
 
 def _matches(pattern: str, known: set[str]) -> bool:
