@@ -83,7 +83,8 @@ def _add_toml(draft: Draft, path: Path) -> None:
 
 
 def _freeze(draft: Draft, python: list[PythonRule], digest: str) -> RuleSet:
-    options = {name: found for name, found in draft.options.items() if found}
+    # A progress rule is searched backwards from the end: needles would only make candidates of its lines.
+    options = {name: found for name, found in draft.options.items() if found and not draft.extractors[name].last_only}
     chosen = choose(options)
     extractors = tuple(
         msgspec.structs.replace(rule, needles=tuple(sorted(chosen.get(name, ())))) for name, rule in draft.extractors.items()
