@@ -75,6 +75,7 @@ def number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdigit() else None
 
 
+CRASHES = ("nat.*", "py.*", "cuda.*", "dl.*", "rdzv.agent", "rdzv.broken", "rdzv.heartbeat", "nccl.heartbeat", "nccl.abort*")
 ENDED = frozenset({"CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "REQUEUED", "COMPLETED"})
 
 
@@ -94,15 +95,20 @@ ENDED = frozenset({"CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "REQUEUED", 
     ),
 )
 def crash_after_planned_exit(view: View) -> Iterable[Change]:
-    """The program said that it stops as planned; what crashes after that is its teardown."""
+    """The program said that it stops as planned, and made no step after that: what crashes then is its teardown. Lost
+    peers are no crash, and what speaks of hardware, network or storage stays.
+    """
     state = (view.attempt.state.split() or [""])[0].rstrip("+")
+    steps = view.of("app.progress")
     for planned in view.of("mg.signal_exit"):
-        for e in view.of("nat.*", "py.*", "cuda.*", "dl.*", "rdzv.*", "nccl.*", "gloo.*", "mpi.peer_died"):
+        if any(s.source == planned.source and s.line > planned.line for s in steps):
+            continue
+        for e in view.of(*CRASHES):
             if e.source != planned.source or e.line <= planned.line or view.role(e) in ("context", "teardown"):
                 continue
-            if state in ENDED or not e.symptom.startswith("nat."):
+            if state in ENDED or view.role(e) == "cascade":
                 yield Demote(event=e.id, reason="it came after the program's own planned exit", by=planned.id)
-            elif view.role(e) == "root" and e.symptom != "nat.exit_crash":
+            elif e.symptom.startswith("nat.") and e.symptom != "nat.exit_crash":
                 yield Retag(event=e.id, symptom="nat.exit_crash", reason="it came after the program's own planned exit")
 
 
@@ -171,7 +177,7 @@ def seen_by_driver(view: View) -> Iterable[Change]:
     drivers = [
         e for e in view.of("gpu.*", "nvl.*", "nvsw.*") if e.kind != "app" and view.role(e) == "root" and e.emit == "bad_node"
     ]
-    for e in view.of("cuda.other", "cuda.peer", "cuda.device_lost", "cublas.alloc", "oom.gpu_unusable"):
+    for e in view.of("cuda.other", "cuda.peer", "gpu.external_api", "cublas.alloc", "oom.gpu_unusable"):
         for driver in drivers:
             same = e.node is None or driver.node is None or e.node == driver.node
             if same and not (e.own_time and driver.own_time and (e.time or 0.0) < (driver.time or 0.0) - 60):
