@@ -8,7 +8,7 @@ from attribution.rule import Change, Demote, Event, Example, Retag, View, event,
 
 OURS = (
     "py.*", "pt.*", "ds.*", "dl.*", "ck.*", "num.*", "oom.cuda", "oom.hip", "oom.bad_alloc", "cuda.*", "cublas.*", "cudnn.*",
-    "jit.*", "jax.*", "ray.*", "vllm.*", "disk.*", "fs.*", "nfs.stale", "fuse.dead", "shm.full", "nat.*", "mg.parallel",
+    "jit.*", "jax.*", "ray.*", "vllm.*", "disk.*", "fs.*", "nfs.stale", "fuse.dead", "shm.full", "nat.*", "mg.parallel", "lang.*", "solver.*",
 )  # fmt: skip
 OWN_GAP, BORROWED_GAP, LONGEST = 60.0, 300.0, 14 * 86400.0
 STEPS_AFTER = 100
