@@ -13,7 +13,7 @@ import errno
 import json
 import os
 import pwd
-import selectors
+import select
 import signal
 import socket
 import stat
@@ -22,9 +22,6 @@ import sys
 import time
 from pathlib import Path
 
-MOST_REQUEST = 64 * 1024
-FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-NOBODY = (65534, 4294967295)
 # Regular files there are made by the kernel: reading them can act, or never end.
 KERNEL = ("proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "configfs", "pstore",
           "bpf", "efivarfs", "mqueue", "fusectl", "binfmt_misc", "selinuxfs", "rpc_pipefs", "nsfs", "nfsd")  # fmt: skip
@@ -37,12 +34,9 @@ class RefusedError(Exception):
 
 
 def open_regular(path: str, refused: frozenset[int] = frozenset()) -> int:
-    """Open `path` for reading with this process's rights; never follows a link at its end, never waits for a FIFO.
-
-    `refused` are device numbers (st_dev). Raises RefusedError.
-    """
+    """Open `path` with this process's rights; `refused` are device numbers (st_dev). Raises RefusedError."""
     try:
-        fd = os.open(path, FLAGS)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except OSError as problem:
         reason = "is a symbolic link" if problem.errno == errno.ELOOP else problem.strerror or str(problem)
         raise RefusedError(WORDS.get(problem.errno or 0, "failed"), reason) from None
@@ -55,22 +49,17 @@ def open_regular(path: str, refused: frozenset[int] = frozenset()) -> int:
 
 def kernel_devices() -> frozenset[int]:
     """Device numbers of the mounted file systems that hold no real files."""
-    found = set()
-    for line in Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines():
-        before, _, after = line.partition(" - ")
-        if after.split(" ", 1)[0] in KERNEL:
-            major, minor = before.split(" ")[2].split(":")
-            found.add(os.makedev(int(major), int(minor)))
-    return frozenset(found)
+    rows = (line.partition(" - ") for line in Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines())
+    numbers = (before.split(" ")[2].split(":") for before, _, after in rows if after.split(" ", 1)[0] in KERNEL)
+    return frozenset(os.makedev(int(major), int(minor)) for major, minor in numbers)
 
 
 def _request(connection: socket.socket) -> tuple[int, str]:
     text = b""
-    while b"\n" not in text and len(text) <= MOST_REQUEST and (piece := connection.recv(8192)):
+    while b"\n" not in text and len(text) <= 65536 and (piece := connection.recv(8192)):
         text += piece
     try:
-        asked = json.loads(text)
-        uid, path = asked["uid"], asked["path"]
+        uid, path = (json.loads(text)[key] for key in ("uid", "path"))
     except (ValueError, KeyError, TypeError, RecursionError):
         raise RefusedError("bad_request", "give one line of JSON with uid and path") from None
     if type(uid) is not int or not 0 <= uid < 2**32 or not isinstance(path, str) or path[:1] != "/" or "\0" in path:
@@ -80,7 +69,7 @@ def _request(connection: socket.socket) -> tuple[int, str]:
 
 def become(uid: int, least: int, allowed: list[int]) -> None:
     """Give up everything but the rights of `uid`. Raises RefusedError for system users, unless `allowed` names them."""
-    if uid not in allowed and (uid < max(least, 1) or uid in NOBODY):
+    if uid not in allowed and (uid < max(least, 1) or uid in (65534, 2**32 - 1)):
         raise RefusedError("refused", f"uid {uid} is a system user's")
     try:
         person = pwd.getpwuid(uid)
@@ -89,8 +78,6 @@ def become(uid: int, least: int, allowed: list[int]) -> None:
     os.initgroups(person.pw_name, person.pw_gid)
     os.setresgid(person.pw_gid, person.pw_gid, person.pw_gid)
     os.setresuid(uid, uid, uid)
-    if os.getresuid() != (uid,) * 3 or os.getresgid() != (person.pw_gid,) * 3:
-        raise RefusedError("failed", "the owner's rights could not be taken on")
 
 
 def _answer(connection: socket.socket, args: argparse.Namespace) -> None:
@@ -102,27 +89,20 @@ def _answer(connection: socket.socket, args: argparse.Namespace) -> None:
         become(uid, args.least_uid, args.allow_uid)
         fd = open_regular(path, refused)
         socket.send_fds(connection, [b'{"ok": true}\n'], [fd])
-    except RefusedError as why:
-        connection.sendall(_error(*why.args))
-    except (OSError, ValueError) as problem:
-        connection.sendall(_error("failed", str(problem)))
-
-
-def _error(word: str, reason: str) -> bytes:
-    return json.dumps({"error": word, "reason": reason}).encode() + b"\n"
+    except (RefusedError, OSError, ValueError) as why:
+        word, reason = why.args if isinstance(why, RefusedError) else ("failed", str(why))
+        connection.sendall(json.dumps({"error": word, "reason": reason}).encode() + b"\n")
 
 
 def serve(listener: socket.socket, peers: tuple[int, ...], args: argparse.Namespace) -> None:
     """Accept until nobody has asked for `args.idle` seconds (0: for ever). `peers` are the uids that may ask."""
     children: dict[int, float] = {}
     listener.setblocking(False)
-    ready = selectors.DefaultSelector()
-    ready.register(listener, selectors.EVENT_READ)
     asked = time.monotonic()
     while children or not args.idle or time.monotonic() - asked < args.idle:
-        waiting = ready.select(timeout=1.0)
+        waiting = select.select([listener], [], [], 1.0)[0]
         for pid, began in list(children.items()):
-            if time.monotonic() - began > args.seconds + 5:
+            if time.monotonic() - began > args.seconds + 5:  # the owner may stop it, not keep it
                 os.kill(pid, signal.SIGKILL)
             if os.waitpid(pid, os.WNOHANG)[0]:
                 del children[pid]
@@ -132,12 +112,10 @@ def serve(listener: socket.socket, peers: tuple[int, ...], args: argparse.Namesp
         with contextlib.suppress(OSError), listener.accept()[0] as connection:
             uid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
             if uid not in peers or len(children) >= args.children:
-                connection.send(_error("refused" if uid not in peers else "busy", "sattrib-open did not take the request"))
+                connection.send(b'{"error": "%s", "reason": "not taken"}\n' % (b"busy" if uid in peers else b"refused"))
                 continue
-            pid = os.fork()  # noqa: TID251 - one thread, no exec, and proc.py is not the standard library
-            if pid == 0:
+            if (pid := os.fork()) == 0:  # noqa: TID251 - one thread, no exec, and proc.py is not the standard library
                 try:
-                    ready.close()
                     listener.close()
                     _answer(connection, args)
                 finally:
@@ -152,9 +130,9 @@ def main() -> None:
     parser.add_argument("--peer", default="sattrib", help="user that may ask, beside root")
     parser.add_argument("--least-uid", type=int, default=1000, help="smaller uids are refused")
     parser.add_argument("--allow-uid", type=int, action="append", default=[], help="a system uid that is not refused")
-    parser.add_argument("--seconds", type=int, default=20, help="time limit of one request")
-    parser.add_argument("--children", type=int, default=64, help="requests at once")
-    parser.add_argument("--idle", type=int, default=300, help="end after so many seconds without one; 0: never")
+    for name, value, text in (("seconds", 20, "time limit of one request"), ("children", 64, "requests at once"),
+                              ("idle", 300, "end after so many seconds without a request; 0: never")):  # fmt: skip
+        parser.add_argument(f"--{name}", type=int, default=value, help=text)
     args = parser.parse_args()
     if args.listen:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -164,8 +142,7 @@ def main() -> None:
         listener = socket.socket(fileno=3)
     else:
         sys.exit("sattrib-open: no socket: start sattrib-open.socket, or give --listen PATH")
-    peer = int(args.peer) if args.peer.isdigit() else pwd.getpwnam(args.peer).pw_uid
-    serve(listener, (0, peer), args)
+    serve(listener, (0, int(args.peer) if args.peer.isdigit() else pwd.getpwnam(args.peer).pw_uid), args)
 
 
 if __name__ == "__main__":
