@@ -22,7 +22,7 @@ MOST_FILES = 400
 MOST_UNPACKED = 8 << 30
 FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _SUFFIX = re.compile(
-    r"(?:[.-](?:\d{1,4}|\d{8}(?:[-_T]?\d{1,6})?|\d{4}-\d\d-\d\d(?:[-_T]\d\d[\d:-]{0,6})?|\d{10}))?(?:\.(gz|xz|bz2))?"
+    r"(?:[.-](?:\d{1,4}|\d{8}(?:[-_T]?\d{1,10})?|\d{4}-\d\d-\d\d(?:[-_T]\d\d[\d:-]{0,6})?|\d{10}))?(?:\.(gz|xz|bz2))?"
 )
 UNPACK: dict[str, Any] = {"gz": gzip.open, "xz": lzma.open, "bz2": bz2.open}
 
@@ -109,15 +109,18 @@ class Log:
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     def blocks(self) -> Iterator[bytes]:
-        """The bytes of the window, oldest file first; each file ends with a line's end. Raises OSError."""
-        spans = self._spans()
-        for member, span in spans:
+        """The bytes of the window, oldest file first; each file ends with a line's end."""
+        for member, span in self._spans():
             ended = True
-            pieces = self._unpacked(member) if member.packed else self._plain(member, span)
-            for piece in pieces:
-                self.read_bytes += len(piece)
-                ended = piece.endswith(b"\n")
-                yield piece
+            try:
+                for piece in self._unpacked(member) if member.packed else self._plain(member, span):
+                    self.read_bytes += len(piece)
+                    ended = piece.endswith(b"\n")
+                    yield piece
+            except (OSError, EOFError, zlib.error, lzma.LZMAError) as problem:
+                # A broken archive must not hide the log of today.
+                self.complete = False
+                self.notes.append(f"{member.path}: reading stopped: {problem}")
             if not ended:
                 yield b"\n"
 
@@ -173,11 +176,8 @@ class Log:
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:
-    try:
-        while piece := file.read(BLOCK):
-            yield piece + file.readline(BLOCK)
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as problem:
-        raise OSError(0, f"is no whole compressed file: {problem}") from None
+    while piece := file.read(BLOCK):
+        yield piece + file.readline(BLOCK)
 
 
 def _member(path: Path, packed: str) -> Member:

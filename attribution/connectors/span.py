@@ -79,7 +79,7 @@ def find_span(read: Read, size: int, times: Times, window: Window) -> Span:
 
 
 def _search(read: Read, size: int, times: Times, when: float, *, late: bool) -> int:
-    """An offset at most PROBE before the first line that is not before `when`, at the beginning of a line.
+    """Where the first line that is not before `when` begins; with `late`, an offset at most PROBE before the last such.
 
     Where a stretch has no times, `late` says which side it is on: the one that makes the span wider.
     """
@@ -91,7 +91,18 @@ def _search(read: Read, size: int, times: Times, when: float, *, late: bool) -> 
             low = middle
         else:
             high = middle
-    return _line_start(read, low)
+    low = _line_start(read, low)
+    return low if late else low + _first_not_before(read(low, 2 * PROBE), times, when)
+
+
+def _first_not_before(text: bytes, times: Times, when: float) -> int:
+    at = 0
+    for row in text.split(b"\n"):
+        found = times.of(row)
+        if found is not None and found >= when:
+            return at
+        at += len(row) + 1
+    return 0
 
 
 def _time_at(read: Read, times: Times, at: int, stop: int) -> float | None:
