@@ -42,7 +42,8 @@ def order_of(request: Request, config: Config, kind: SourceKind, place: str, pat
     if attempt.het_job_id:
         jobs |= {f"{attempt.het_job_id}+{attempt.het_offset or 0}", attempt.het_job_id}
     out = request.folder / place
-    out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in reversed(out.relative_to(request.folder).parents[:-1]):
+        (request.folder / folder).mkdir(mode=0o700, exist_ok=True)
     return Order(
         kind=kind, out=str(out), limit=config.collect.max_mb << 20, path=path, start=request.window_start,
         end=request.window_end, began=parse_when(attempt.start, zone) if attempt.start else None,
