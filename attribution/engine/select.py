@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 
 from attribution.engine import lines
 from attribution.engine.hits import RAW_LINES
-from attribution.engine.match import Prefilter
 from attribution.engine.rules import RuleSet
 from attribution.engine.source import DISTINCT, LAST, LOOK_BACK, MAX_LINE, MAX_TAIL, TAIL_KEPT
 from attribution.model import Frozen
@@ -72,7 +71,7 @@ class Selector:
         most: int = SELECTED_MOST,
         foreign: Callable[[bytes], bool] | None = None,
     ) -> None:
-        self._rules, self._prefilter = rules, Prefilter(rules.needles(kind))
+        self._rules, self._prefilter = rules, rules.prefilter(kind)
         self._progress = bool(rules.progress(kind))
         self._keep, self._last, self._after, self._most, self._foreign = keep, last, after, most, foreign
         self._around: dict[tuple[str, ...], tuple[int, int]] = {}

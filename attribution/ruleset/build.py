@@ -15,6 +15,8 @@ from attribution.errors import RuleError
 from attribution.model import KINDS, EmitType, Explains, SourceKind, Symptom
 from attribution.ruleset.files import (
     CatalogTable,
+    EdgeSetTable,
+    EdgeTable,
     ExtractorTable,
     FamilyTable,
     ImportedExtractor,
@@ -31,10 +33,16 @@ IMPORTED_RANK = 999
 
 
 class Draft:
-    """What has been read so far. `problems` refuse the set; `warnings` and `refused` do not."""
+    """What has been read so far. `problems` refuse the set; `warnings` do not.
 
-    def __init__(self) -> None:
+    The files under `proven` have passed every check before: their patterns are compiled where they are first used.
+    """
+
+    def __init__(self, proven: Path | None = None) -> None:
+        self._proven = proven
         self.symptoms: dict[str, Symptom] = {}
+        self.edge_sets: dict[str, tuple[Explains, ...]] = {}
+        self.uses: dict[str, tuple[str, ...]] = {}
         self.extractors: dict[str, Extractor] = {}
         self.options: dict[str, list[Option]] = {}
         self.problems: list[Problem] = []
@@ -44,10 +52,29 @@ class Draft:
         if table.id in self.symptoms:
             self.problems.append((str(path), table.id, f"symptom is declared twice (also in {self.symptoms[table.id].file})"))
             return
-        edges = tuple(Explains(symptom=e.symptom, scope=e.scope, within=e.within) for e in table.explains)
-        values = {k: getattr(table, k) for k in SymptomTable.__struct_fields__ if k not in ("explains", "blames")}
+        edges = _edges(table.explains)
+        own = ("explains", "explains_sets", "blames")
+        values = {k: getattr(table, k) for k in SymptomTable.__struct_fields__ if k not in own}
+        if table.explains_sets:
+            self.uses[table.id] = table.explains_sets
         blames = table.blames or ("node" if table.domain in BLAMING else "nothing")
         self.symptoms[table.id] = Symptom(**values, explains=edges, blames=blames, file=str(path))
+
+    def add_edge_set(self, table: EdgeSetTable, path: Path) -> None:
+        if table.name in self.edge_sets:
+            self.problems.append((str(path), table.name, "edge_set is declared twice"))
+        self.edge_sets[table.name] = _edges(table.explains)
+
+    def link_edge_sets(self) -> None:
+        """Give each symptom the edges of the sets that it names; its own edge to the same symptom goes first."""
+        for name, wanted in self.uses.items():
+            symptom = self.symptoms[name]
+            unknown = [w for w in wanted if w not in self.edge_sets]
+            self.problems += [(symptom.file, name, f"explains_sets {w}: no such edge_set") for w in unknown]
+            shared = [e for w in wanted for e in self.edge_sets.get(w, ())]
+            own = {e.symptom for e in symptom.explains}
+            edges = (*symptom.explains, *(e for e in shared if e.symptom not in own))
+            self.symptoms[name] = msgspec.structs.replace(symptom, explains=edges)
 
     def add_rule(self, rule: Extractor, path: Path) -> None:
         """Take a rule with its needles derived or given; what is wrong with it becomes a problem."""
@@ -55,11 +82,13 @@ class Draft:
             self.problems.append((str(path), rule.name, f"name is used twice (also in {self.extractors[rule.name].file})"))
             return
         try:
-            derived = options(rule.pattern)
-            compile_pattern(rule.pattern)
-            if rule.unless:
-                compile_pattern(rule.unless)
+            proven = self._proven is not None and path.is_relative_to(self._proven)
+            derived = [] if proven and rule.needles else options(rule.pattern)
             found = [frozenset(n.lower() for n in rule.needles)] if rule.needles else derived
+            if not proven:
+                compile_pattern(rule.pattern)
+                if rule.unless:
+                    compile_pattern(rule.unless)
         except UnsupportedPatternError as error:
             self.problems.append((str(path), rule.name, f"match_re: {error}"))
             return
@@ -74,6 +103,10 @@ class Draft:
         else:
             self.extractors[rule.name] = rule
             self.options[rule.name] = found
+
+
+def _edges(tables: tuple[EdgeTable, ...]) -> tuple[Explains, ...]:
+    return tuple(Explains(symptom=e.symptom, scope=e.scope, within=e.within) for e in tables)
 
 
 def _words(error: Exception) -> str:
@@ -93,6 +126,8 @@ def kinds_of(reads: tuple[str, ...]) -> tuple[SourceKind, ...]:
 
 def add_file(draft: Draft, file: RuleFile, path: Path) -> None:
     """Take all of one `schema = 1` file."""
+    for edge_set in file.edge_set:
+        draft.add_edge_set(edge_set, path)
     for symptom in file.symptom:
         draft.add_symptom(symptom, path)
     for table in file.extractor:
@@ -118,7 +153,7 @@ def _add_extractor(draft: Draft, table: ExtractorTable, path: Path) -> None:
             name=table.name, pattern=table.match_re, unless=table.unless_re, emit=table.emit.type,
             symptom=table.emit.symptom, reads=reads, needles=table.needles, fields=table.fields, file=str(path),
             maturity=table.maturity, before=table.context.before, after=table.context.after, match=table.match,
-            no_match=table.no_match, refs=table.refs, known_gaps=table.known_gaps, last_only=table.last_only,
+            no_match=table.no_match, refs=table.refs, known_gaps=table.known_gaps, last_only=table.last_only, also=table.also,
         ),
         path,
     )  # fmt: skip
@@ -126,6 +161,8 @@ def _add_extractor(draft: Draft, table: ExtractorTable, path: Path) -> None:
 
 def _fill(value: Any, member: Mapping[str, Any]) -> Any:
     if isinstance(value, str):
+        if "%" not in value:
+            return value
         for key, word in member.items():
             if isinstance(word, (str, int)):
                 value = value.replace(f"%{key}%", str(word))
@@ -181,7 +218,7 @@ def _add_catalog(draft: Draft, catalog: CatalogTable, path: Path) -> None:
         Extractor(
             name=catalog.name, pattern=catalog.match_re, unless=catalog.unless_re, emit="bad_node", symptom="", reads=reads,
             needles=catalog.needles, fields=catalog.fields, rows=found, other=other, file=str(path),
-            maturity=catalog.maturity, match=catalog.match, no_match=catalog.no_match, refs=catalog.refs,
+            maturity=catalog.maturity, match=catalog.match, no_match=catalog.no_match, refs=catalog.refs, also=catalog.also,
         ),
         path,
     )  # fmt: skip

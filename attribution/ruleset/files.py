@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from attribution.errors import RuleError
-from attribution.model import Action, Domain, EmitType, Maturity, Owner, Role, Scope, Strict
+from attribution.model import Action, Domain, EmitType, Maturity, Mutation, Owner, Role, Scope, Strict
 
 Problem = tuple[str, str, str]
 
@@ -19,6 +19,13 @@ class EdgeTable(Strict, frozen=True, kw_only=True):
     symptom: str
     scope: Scope = "job"
     within: float | None = None
+
+
+class EdgeSetTable(Strict, frozen=True, kw_only=True):
+    """Edges that several symptoms share: `explains_sets = ["name"]` adds them to a symptom's own."""
+
+    name: str
+    explains: tuple[EdgeTable, ...]
 
 
 class SymptomTable(Strict, frozen=True, kw_only=True):
@@ -35,6 +42,7 @@ class SymptomTable(Strict, frozen=True, kw_only=True):
     blames: Literal["node", "peers", "nothing", ""] = ""
     lingers: str = "no"
     explains: tuple[EdgeTable, ...] = ()
+    explains_sets: tuple[str, ...] = ()
     beats: tuple[str, ...] = ()
     drains: bool = False
     shared: bool = False
@@ -66,6 +74,7 @@ class ExtractorTable(Strict, frozen=True, kw_only=True):
     refs: tuple[str, ...] = ()
     maturity: Maturity = "stable"
     last_only: bool = False
+    also: dict[Mutation, str] = {}
 
 
 class FamilyTable(Strict, frozen=True, kw_only=True):
@@ -96,6 +105,7 @@ class CatalogTable(Strict, frozen=True, kw_only=True):
     needles: tuple[str, ...] = ()
     refs: tuple[str, ...] = ()
     maturity: Maturity = "stable"
+    also: dict[Mutation, str] = {}
 
 
 class MetricTable(Strict, frozen=True, kw_only=True):
@@ -119,6 +129,7 @@ class MetricTable(Strict, frozen=True, kw_only=True):
 
 class RuleFile(Strict, frozen=True, kw_only=True):
     schema: Literal[1]
+    edge_set: tuple[EdgeSetTable, ...] = ()
     symptom: tuple[SymptomTable, ...] = ()
     extractor: tuple[ExtractorTable, ...] = ()
     family: tuple[FamilyTable, ...] = ()
@@ -171,8 +182,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 def convert_each(table: dict[str, Any], path: Path, problems: list[Problem]) -> RuleFile:
     """A RuleFile out of what converts; each entry that doesn't is a problem that names it."""
     kinds: dict[str, Any] = {
-        "symptom": SymptomTable, "extractor": ExtractorTable, "family": FamilyTable, "catalog": CatalogTable,
-        "metric": MetricTable,
+        "edge_set": EdgeSetTable, "symptom": SymptomTable, "extractor": ExtractorTable, "family": FamilyTable,
+        "catalog": CatalogTable, "metric": MetricTable,
     }  # fmt: skip
     unknown = sorted(set(table) - {"schema", *kinds})
     problems += [(str(path), "", f"unknown key `{key}` (known: schema, {', '.join(kinds)})") for key in unknown]
