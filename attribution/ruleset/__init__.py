@@ -34,11 +34,12 @@ def load(site: tuple[Path, ...] = (), *, bundled: Path | None = None, samples: b
     always are.
     """
     own = bundled or bundled_dir()
-    draft, python = Draft(None if samples else own), list[PythonRule]()
+    draft, python, theirs = Draft(), list[PythonRule](), set[str]()
     digest = hashlib.sha256()
     for folder in (own, *site):
         if not folder.is_dir():
             raise RuleError([(str(folder), "", "is no directory of rules")])
+        draft.proven = not samples and folder == own
         files = sorted(
             p for p in folder.rglob("*") if p.suffix in (".toml", ".py", ".csv") and p.is_file() and not _hidden(p, folder)
         )
@@ -49,11 +50,12 @@ def load(site: tuple[Path, ...] = (), *, bundled: Path | None = None, samples: b
         draft.link_edge_sets()
         draft.uses.clear()
         for path in (p for p in files if p.suffix == ".py"):
-            python += load_python(path, draft.symptoms, draft.problems, proven=not samples and folder == own)
+            python += load_python(path, draft.symptoms, draft.problems, proven=draft.proven)
+        theirs |= set() if folder == own else {str(p) for p in files}
     rules = _freeze(draft, python, digest.hexdigest()[:16])
-    _check(draft, rules, own, samples)
+    _check(draft, rules, theirs, samples)
     if draft.problems:
-        raise RuleError(sorted(set(draft.problems)))
+        raise RuleError(check.grouped(draft.problems))
     return rules
 
 
@@ -89,26 +91,24 @@ def _freeze(draft: Draft, python: list[PythonRule], digest: str) -> RuleSet:
     return RuleSet(draft.symptoms, extractors, tuple(python), __version__, digest, tuple(draft.warnings))
 
 
-def _check(draft: Draft, rules: RuleSet, own: Path, everything: bool) -> None:
-    def mine(file: str) -> bool:
-        return everything or not Path(file).is_relative_to(own)
-
-    draft.problems += check.symptom_problems(rules.symptoms, [n for n, s in rules.symptoms.items() if mine(s.file)])
-    names = [r.name for r in rules.extractors if mine(r.file)]
-    draft.problems += check.rule_problems(rules, names)
+def _check(draft: Draft, rules: RuleSet, theirs: set[str], everything: bool) -> None:
+    """Add the problems of a site's own files (`theirs`), or of all."""
+    wanted = [n for n, s in rules.symptoms.items() if everything or s.file in theirs]
+    draft.problems += check.symptom_problems(rules.symptoms, wanted)
+    draft.problems += check.rule_problems(rules, [r.name for r in rules.extractors if everything or r.file in theirs])
     draft.problems += _name_problems(rules)
-    site = [r for r in rules.extractors if not Path(r.file).is_relative_to(own) and r.maturity != "incubating"]
+    site = [r for r in rules.extractors if r.file in theirs and r.maturity != "incubating"]
     if site:
         draft.problems += over_budget(site)
 
 
 def _name_problems(rules: RuleSet) -> list[tuple[str, str, str]]:
-    seen: dict[str, str] = {}
+    seen = {r.name for r in rules.extractors}
     found = []
     for rule in rules.python:
-        if rule.name in seen or any(rule.name == e.name for e in rules.extractors):
+        if rule.name in seen:
             found.append(("", rule.name, "name is used twice"))
-        seen[rule.name] = rule.kind
+        seen.add(rule.name)
         if (what := name_problem(rule.name)) is not None:
             found.append(("", rule.name, what))
     found += [(r.file, r.name, w) for r in rules.extractors if r.maturity != "incubating" and (w := name_problem(r.name))]

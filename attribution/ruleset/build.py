@@ -35,11 +35,11 @@ IMPORTED_RANK = 999
 class Draft:
     """What has been read so far. `problems` refuse the set; `warnings` do not.
 
-    The files under `proven` have passed every check before: their patterns are compiled where they are first used.
+    While `proven` holds, what is added has passed every check before: its patterns are compiled where they are first used.
     """
 
-    def __init__(self, proven: Path | None = None) -> None:
-        self._proven = proven
+    def __init__(self) -> None:
+        self.proven = False
         self.symptoms: dict[str, Symptom] = {}
         self.edge_sets: dict[str, tuple[Explains, ...]] = {}
         self.uses: dict[str, tuple[str, ...]] = {}
@@ -82,10 +82,9 @@ class Draft:
             self.problems.append((str(path), rule.name, f"name is used twice (also in {self.extractors[rule.name].file})"))
             return
         try:
-            proven = self._proven is not None and path.is_relative_to(self._proven)
-            derived = [] if proven and rule.needles else options(rule.pattern)
+            derived = [] if self.proven and rule.needles else options(rule.pattern)
             found = [frozenset(n.lower() for n in rule.needles)] if rule.needles else derived
-            if not proven:
+            if not self.proven:
                 compile_pattern(rule.pattern)
                 if rule.unless:
                     compile_pattern(rule.unless)
