@@ -8,8 +8,8 @@ import os
 import shutil
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import Any
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy.engine import make_url
 
