@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SATTRIB := $(BIN)/sattrib
 
-.PHONY: demo test check bench fast fuzz clean venv dev
+.PHONY: demo test check bench fast fuzz clean venv dev cluster-up cluster-shell cluster-down
 
 $(VENV)/.base: pyproject.toml scripts/make-venv
 	sh scripts/make-venv $(PYTHON) $(VENV)
@@ -31,6 +31,18 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(SATTRIB) rules check
+
+# A real Slurm cluster in containers (docs/test-cluster.md). SLURM=22.05, 24.11 or 26.05.
+SLURM ?= 24.11
+
+cluster-up:
+	tests/cluster/cluster up SLURM=$(SLURM)
+
+cluster-shell:
+	tests/cluster/cluster shell
+
+cluster-down:
+	tests/cluster/cluster down
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)

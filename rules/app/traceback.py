@@ -1,0 +1,245 @@
+"""Python tracebacks: one event per chain of exceptions, with the exception that began it and the user's last frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import re2
+
+from attribution.rule import Accumulated, Change, Demote, Event, Example, Lines, Retag, View, accumulator, event, filter_rule
+
+HEADER = re2.compile(r"Traceback \(most recent call last\)")
+FRAME = re2.compile(r'^File "([^"]{1,400})", line (\d{1,7})(?:, in (.{1,120}))?')
+NAMED = re2.compile(
+    r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
+    r"(?:Error|Exception|Exit|Interrupt|Warning|Timeout|Iteration|Empty|Full|Failure|Unsupported|NotFound|Killed|Died|Group|Stop)"
+    r"(?:\(\w+\))?(?::|$)"
+)
+DOTTED = re2.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*(?:\(\w+\))?(?:: |:?$)")
+MARKS = re2.compile(r"^[~^ ]+$")
+DIRECT = "The above exception was the direct cause"
+HANDLING = "During handling of the above exception"
+WRAPPED = re2.compile(
+    r"^\w+: Caught \w+ in (?:DataLoader worker process|replica|pin memory thread)|^ray\.exceptions\.RayTaskError|-- Process \d+ terminated"
+)
+# What an exception says when it only repeats that a peer, a collective or a child process failed.
+ECHO = re2.compile(
+    r"(?i)nccl|gloo|DistBackendError|DistNetworkError|DistStoreError|TCPStore|rendezvous|c10d|distributed\.store|"
+    r"Connection (?:reset|closed|refused|aborted)|Broken pipe|Watchdog|Timed out waiting|wait timeout|Socket Timeout|timed out\.?$|"
+    r"remote process|ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|EOFError|"
+    r"Engine(?:Core|Dead)|Engine core|ActorDied|RayActorError|WorkerCrashed|got signal|SystemExit|Worker failed with error"
+)
+STOPPED = re2.compile(r"^(?:KeyboardInterrupt|GeneratorExit|asyncio\.exceptions\.CancelledError|[\w.]*SignalException)")
+# First exceptions of a chain that are ordinary control flow: what was raised while they were handled is meant.
+LOOKUP = re2.compile(
+    r"^(?:KeyError|AttributeError|IndexError|StopIteration|ModuleNotFoundError|ImportError|FileNotFoundError|queue\.Empty|_queue\.Empty|[\w.]*TimeoutError|[\w.]*HTTPError|[\w.]*NewConnectionError|[\w.]*MaxRetryError|[\w.]*gaierror)"
+)
+LIBRARY = re2.compile(r"site-packages/|dist-packages/|/lib/python\d|^<|torchrun$|/bin/\w+$")
+PROGRESS = re2.compile(r"(?i)(?:\biteration:? +|\bstep:? +|\bstep[=/])(\d{1,9})\b|(?:\] ?\[| )(\d{1,9})/\d{1,9}[\]: ]")
+WATCHED = 60
+RULE = "python-traceback"
+
+
+class Chain:
+    """Reads a traceback, its exception, and the exceptions that it led to; then watches whether the run goes on."""
+
+    def __init__(self, line: str) -> None:
+        self.base = len(line) - len(line.lstrip())
+        self.known_base = False
+        self.frames: list[tuple[str, str, str]] = []
+        self.done: list[tuple[str, str, list[tuple[str, str, str]]]] = []
+        self.link = "first"
+        self.in_frames = True
+        self.lines_after = 0
+        self.steps: list[int] = []
+
+    def feed(self, text: str) -> bool:
+        return self._frame_or_exception(text) if self.in_frames else self._after(text)
+
+    def _frame_or_exception(self, text: str) -> bool:
+        words = text.strip()
+        frame = FRAME.match(words)
+        if frame is not None:
+            if not self.known_base:
+                self.base, self.known_base = max(0, len(text) - len(text.lstrip()) - 2), True
+            if len(self.frames) < 400:
+                self.frames.append((frame.group(1), frame.group(2), frame.group(3) or ""))
+            return True
+        indent = len(text) - len(text.lstrip())
+        named = NAMED.match(words) or DOTTED.match(words)
+        if words and named and indent <= self.base and not MARKS.match(words):
+            self.done.append((self.link, words[:400], self.frames))
+            self.frames, self.in_frames = [], False
+        return True
+
+    def _after(self, text: str) -> bool:
+        words = text.strip()
+        self.lines_after += 1
+        if words.startswith(DIRECT) or words.startswith(HANDLING):
+            self.link = "direct" if words.startswith(DIRECT) else "handling"
+            self.lines_after = 0
+        elif HEADER.search(words):
+            wrapped = WRAPPED.search(self.done[-1][1]) is not None
+            if self.link == "used" and not wrapped:
+                return False
+            if wrapped:
+                self.link = "wrapped"
+            self.in_frames, self.known_base, self.base = True, False, len(text) - len(text.lstrip())
+            return len(self.done) < 20
+        elif words and self.link != "used" and self.lines_after > 3:
+            self.link = "used"
+        if self._goes_on(words):
+            return False
+        return self.lines_after < WATCHED
+
+    def _goes_on(self, words: str) -> bool:
+        """Three progress lines in even steps: what a log shows whose run went on."""
+        found = PROGRESS.search(words)
+        if found is None:
+            return False
+        self.steps.append(int(found.group(1) or found.group(2)))
+        last = self.steps[-3:]
+        return len(last) == 3 and last[1] - last[0] == last[2] - last[1] > 0
+
+    def result(self) -> Iterable[Accumulated]:
+        if not self.done:
+            if self.frames:
+                yield Accumulated(symptom="py.traceback", fields={"exception": "", **place(self.frames)})
+            return
+        first = self._root()
+        _, said, frames = self.done[first]
+        name, _, message = said.partition(": ")
+        fields = {"exception": name[:120], "message": message[:300], "said": said[:240], **place(frames)}
+        if len(self.done) > 1:
+            fields["chain"] = " > ".join(s.partition(":")[0][-60:] for _, s, _ in self.done[:8])
+        last = self.steps[-3:]
+        if len(last) == 3 and last[1] - last[0] == last[2] - last[1] > 0:
+            fields["went_on_from"], fields["went_on_by"] = str(last[2]), str(last[2] - last[1])
+        yield Accumulated(symptom=symptom_of(said), fields=fields)
+        for number, (_, other, _) in enumerate(self.done):
+            if number != first:
+                yield Accumulated(symptom="py.chained", emit="info", fields={"said": other[:240]})
+
+    def _root(self) -> int:
+        """The exception that began it: the first that is no echo and no lookup that led to a better one."""
+        for number, (_, said, _) in enumerate(self.done):
+            later = self.done[number + 1 :]
+            if later and (WRAPPED.search(said) or ECHO.search(said)):
+                continue
+            if later and later[0][0] == "handling" and LOOKUP.match(said):
+                continue
+            return number
+        return len(self.done) - 1
+
+
+def symptom_of(said: str) -> str:
+    if STOPPED.match(said):
+        return "py.keyboard"
+    return "py.echo" if ECHO.search(said) else "py.traceback"
+
+
+def place(frames: list[tuple[str, str, str]]) -> dict[str, str]:
+    """The last frame in the user's own code, and the very last one where that is another."""
+    if not frames:
+        return {}
+    own = [f for f in frames if not LIBRARY.search(f[0])] or frames
+    file, line, function = own[-1]
+    found = {"file": file[-200:], "lineno": line, "function": function[:80]}
+    if frames[-1] != own[-1]:
+        found["raised_in"] = f"{frames[-1][0][-120:]}:{frames[-1][1]}"
+    return found
+
+
+@accumulator(
+    name=RULE,
+    trigger=r"Traceback \(most recent call last\)",
+    reads=("app",),
+    example=Example(
+        given=(
+            "Traceback (most recent call last):",
+            '  File "/home/u/train.py", line 88, in step',
+            "    loss = criterion(out, y)",
+            "acme.errors.BadBatch: labels are empty",
+            "",
+            "The above exception was the direct cause of the following exception:",
+            "",
+            "Traceback (most recent call last):",
+            '  File "/home/u/train.py", line 120, in <module>',
+            "    main()",
+            "acme.errors.TrainingFailed: step 4",
+        ),
+        expect=("py.chained", "py.traceback"),
+        quiet=("the manual says: a traceback (most recent call first) is printed",),
+    ),
+)
+def python_traceback(fields: Mapping[str, str], line: str) -> Lines:
+    """A traceback and all that is chained to it, as one event."""
+    return Chain(line)
+
+
+@filter_rule(
+    name="traceback-and-its-exception",
+    stage="EARLY",
+    example=Example(
+        given=(
+            event("py.traceback", kind="app", source="a", line=1, rule=RULE, said="KeyError: 'x'", file="train.py"),
+            event("py.type_attr", kind="app", source="a", line=4, text="[rank0]: KeyError: 'x'"),
+        ),
+        expect=("demote py.traceback", "retag py.type_attr py.type_attr"),
+        quiet=(event("py.type_attr", kind="app", source="a", line=4, text="KeyError: 'x'"),),
+    ),
+)
+def one_exception_one_event(view: View) -> Iterable[Change]:
+    """A traceback and its exception line are one thing: the precise event stays and takes the frames. What a chain
+    raised later, while the first exception was handled, is its consequence.
+    """
+    precise: dict[str, list[Event]] = {}
+    for e in view.live():
+        if e.kind == "app" and e.rule != RULE and e.emit in ("bad_node", "bad_peers") and view.role(e) != "context":
+            precise.setdefault(e.source, []).append(e)
+    stands: dict[tuple[str, int, int | None], str] = {}
+    told: set[str] = set()
+    for chain in (e for e in view.live() if e.rule == RULE and e.symptom != "py.chained"):
+        same = matching(chain, precise)
+        stands[(chain.source, chain.line, chain.rank)] = same[0].id if same else chain.id
+        if not same:
+            continue
+        one = same[0]
+        yield Demote(event=chain.id, reason=f"its exception is read more precisely as {one.symptom}", by=one.id)
+        if one.id not in told and "file" in chain.fields:
+            told.add(one.id)
+            fields = {k: v for k, v in chain.fields.items() if k != "said"}
+            yield Retag(event=one.id, symptom=one.symptom, reason="the traceback above it tells where", fields=fields)
+    yield from later_ones(view, precise, stands)
+
+
+def later_ones(
+    view: View, precise: Mapping[str, list[Event]], stands: Mapping[tuple[str, int, int | None], str]
+) -> Iterable[Change]:
+    """What the chained exceptions amount to: consequences of the one that began the chain."""
+    gone: set[str] = set()
+    for later in view.of("py.chained"):
+        first = stands.get((later.source, later.line, later.rank))
+        nested = [e for e in view.live() if e.rule == RULE and e.source == later.source and e.line > later.line]
+        for one in (*matching(later, precise), *(n for n in nested if n.fields.get("said") == later.fields.get("said"))):
+            if first is not None and one.id != first and one.id not in gone and one.line >= later.line:
+                gone.add(one.id)
+                yield Demote(event=one.id, reason="it was raised while an earlier exception was handled", by=first)
+
+
+def matching(chain: Event, precise: Mapping[str, list[Event]]) -> list[Event]:
+    """Precise events whose line is this exception's line."""
+    said = chain.fields.get("said", "")
+    if not said:
+        return []
+    found = [
+        e
+        for e in precise.get(chain.source, ())
+        if said in e.text and (e.rank is None or chain.rank is None or e.rank == chain.rank)
+    ]
+    return sorted(found, key=lambda e: (view_rank(e), e.line))
+
+
+def view_rank(e: Event) -> bool:
+    """Python's own families after whatever is more precise."""
+    return e.symptom.startswith("py.")

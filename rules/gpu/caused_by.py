@@ -1,0 +1,73 @@
+"""What a line says of another: newer drivers name the XID behind XID 45."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import re2
+
+from attribution.rule import Change, Event, Example, Stated, View, event, filter_rule
+
+_PREVIOUS = re2.compile(r"caused by previous Xid (\d{1,4})")
+CLOSE = 600.0
+
+
+def _behind(view: View, removal: Event, number: str) -> list[Event]:
+    """Live root events of that number on the same GPU, not later than what they caused."""
+    found = []
+    for e in view.live():
+        same = e.node == removal.node and (e.gpu is None or removal.gpu is None or e.gpu == removal.gpu)
+        if e.fields.get("xid") != number or not same or view.role(e) != "root":
+            continue
+        if e.time is not None and removal.time is not None and e.clock == removal.clock:
+            last = removal.last_time if removal.last_time is not None else removal.time
+            if e.time > last + 2 or removal.time - e.time > CLOSE:
+                continue
+        found.append(e)
+    return found
+
+
+@filter_rule(
+    name="xid-45-names-its-cause",
+    stage="STANDARD",
+    example=Example(
+        given=(
+            event("nvl.netir", "n1", gpu="0009:01:00", time=5.0, xid="149"),
+            event(
+                "gpu.preempt_removal",
+                "n1",
+                gpu="0009:01:00",
+                time=6.0,
+                xid="45",
+                msg="channel 0x0b00000a caused by previous Xid 149",
+            ),
+        ),
+        expect=("stated nvl.netir",),
+        quiet=(
+            event("nvl.netir", "n1", gpu="0008:01:00", time=5.0, xid="149"),
+            event(
+                "gpu.preempt_removal",
+                "n1",
+                gpu="0009:01:00",
+                time=6.0,
+                xid="45",
+                msg="channel 0x0b00000a caused by previous Xid 149",
+            ),
+            event("nvl.victim", "n2", gpu="0009:01:00", time=5.0, xid="145", line=2),
+        ),
+    ),
+)
+def xid_45_names_its_cause(view: View) -> Iterable[Change]:
+    """The driver itself says which fault removed the channel: that event, on that GPU, is a stated cause.
+
+    A number that means a victim (lost packets over NVLink) states nothing: the fault is at another GPU.
+    """
+    stated: set[str] = set()
+    for removal in view.of("gpu.preempt_removal", live=False):
+        named = _PREVIOUS.search(removal.fields.get("msg", ""))
+        if named is None:
+            continue
+        for cause in _behind(view, removal, named.group(1)):
+            if cause.id not in stated and cause.symptom not in ("nvl.victim", "nvl.peer_down", "nvl.peer_thermal"):
+                stated.add(cause.id)
+                yield Stated(event=cause.id, reason=f"XID 45 of the same GPU says that XID {named.group(1)} caused it")

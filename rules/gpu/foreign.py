@@ -1,0 +1,63 @@
+"""XIDs that belong to someone else's GPU or process on a shared node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attribution.rule import Change, Demote, Event, Example, Neighbour, View, event, filter_rule
+
+# Faults of one process: its pid tells whose they are. The pid of device faults is often a bystander's.
+OF_A_PROCESS = (
+    "gpu.gr_exception", "gpu.mmu_fault", "gpu.gr_illegal", "gpu.gr_class", "gpu.ecc_contained", "gpu.ctx_killed",
+    "gpu.preempt_removal", "gpu.pbdma", "gpu.copy_engine", "gpu.ctxsw_timeout",
+)  # fmt: skip
+SHARED = ("nvsw.*", "nvl.*", "fm.*", "imex.*", "pcie.*")
+
+
+def _plain(address: str) -> str:
+    """A PCI address as events have it: four digits of domain, no function."""
+    parts = address.lower().removeprefix("pci:").split(".")[0].split(":")
+    return ":".join([parts[0][-4:], *parts[1:]]) if len(parts) == 3 else "0000:" + ":".join(parts)
+
+
+def _other_gpu(view: View, e: Event) -> bool:
+    record = view.state.nodes.get(e.node or "")
+    if record is None or e.gpu is None:
+        return False
+    known = [g for g in record.gpus if _plain(g.pci) == e.gpu]
+    return bool(known) and all(g.mine is False for g in known)
+
+
+def _neighbour_of(view: View, e: Event) -> str:
+    """The neighbour whose process the line names, while it ran there; or nothing."""
+    pid = e.fields.get("pid", "")
+    for other, start, end in view.state.neighbours:
+        during = e.time is None or e.clock != "wall" or (start - 5 <= e.time and (end is None or e.time <= end + 60))
+        if e.node in other.nodes and during and pid.isdigit() and int(pid) in other.pids:
+            return other.job_id
+    return ""
+
+
+@filter_rule(
+    name="xid-of-another-job",
+    stage="MID",
+    example=Example(
+        given=(event("gpu.mmu_fault", "n1", gpu="0000:3b:00", pid="4411", time=5.0),),
+        expect=("demote gpu.mmu_fault",),
+        quiet=(
+            event("gpu.mmu_fault", "n1", gpu="0000:3b:00", pid="5000", time=5.0),
+            event("gpu.off_bus", "n1", gpu="0000:3b:00", pid="4411", time=6.0),
+        ),
+        neighbours=(Neighbour(job_id="77", nodes=("n1",), start="1970-01-01T00:00:00Z", pids=(4411,)),),
+    ),
+)
+def xid_of_another_job(view: View) -> Iterable[Change]:
+    """Demote what happened on a GPU that this attempt did not have, or to a process of a neighbour."""
+    shared = {e.id for e in view.of(*SHARED)}
+    for e in view.of("gpu.*", "amd.*", "nvl.*"):
+        if e.id not in shared and _other_gpu(view, e):
+            yield Demote(event=e.id, reason="this GPU was not allocated to the attempt")
+    for e in view.of(*OF_A_PROCESS):
+        job = _neighbour_of(view, e)
+        if job:
+            yield Demote(event=e.id, reason=f"the process belongs to job {job}, which ran on the node at the same time")

@@ -1,0 +1,167 @@
+"""Nodes that died: boots that prove nothing, faults that a node survived, and how late a silence is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attribution.rule import Change, Demote, Event, Example, View, event, filter_rule
+
+LOST = (
+    "slurm.node_fail",
+    "slurm.node_notresp",
+    "slurm.unexpected_reboot",
+    "krn.reboot",
+    "krn.panic",
+    "cpu.hardlockup",
+    "pwr.cycle",
+)
+NOTICED = ("slurm.node_fail", "slurm.unexpected_reboot", "krn.reboot")
+SURVIVABLE = ("cpu.softlockup", "pwr.psu", "thm.critical", "disk.io", "disk.ro", "disk.full", "slurm.low_mem_cfg")
+LAG = 900.0
+STILL = 120.0
+
+
+@filter_rule(
+    name="boot-line-without-a-date",
+    stage="EARLY",
+    example=Example(
+        given=(event("krn.reboot", "n1", time=0.0, clock="uptime:n1", line=1, source="a"),),
+        expect=("demote krn.reboot",),
+        quiet=(event("krn.reboot", "n1", time=500.0, line=1, source="a"),),
+    ),
+)
+def boot_line_without_a_date(view: View) -> Iterable[Change]:
+    """Every dmesg begins with the boot: without a date, it says nothing, unless older lines stand above it."""
+    for boot in view.of("krn.reboot"):
+        if boot.clock == "wall" and boot.time is not None:
+            continue
+        above = any(
+            e.source == boot.source
+            and e.line < boot.line
+            and e.clock == boot.clock
+            and (e.time or 0.0) > (boot.time or 0.0) + 60.0
+            for e in view.events
+        )
+        if not above:
+            yield Demote(event=boot.id, reason="the boot line of a log that counts from the boot: nothing says when that was")
+
+
+@filter_rule(
+    name="boot-after-the-end",
+    stage="MID",
+    example=Example(
+        given=(event("krn.reboot", "n1", time=1100.0), event("krn.shutdown", "n1", time=1060.0)),
+        expect=("demote krn.reboot", "demote krn.shutdown"),
+        quiet=(event("krn.reboot", "n1", time=1100.0), event("slurm.node_notresp", "n1", time=900.0, kind="slurmctld")),
+    ),
+)
+def boot_after_the_end(view: View) -> Iterable[Change]:
+    """A node that was rebooted after the attempt had ended in another way did not end it."""
+    if view.state.end is None:
+        return
+    lost = {e.node for e in view.of(*LOST, live=False) if e.symptom != "krn.reboot"}
+    if view.attempt.state.startswith("NODE_FAIL"):
+        return
+    for e in view.of("krn.reboot", "krn.shutdown"):
+        if e.own_time and e.time is not None and e.time > view.state.end + e.grain and e.node not in lost:
+            yield Demote(event=e.id, reason="after the end of the attempt, and Slurm had not lost the node")
+
+
+def _explained(view: View, cause: Event, effect: Event) -> bool:
+    """Whether the cause's edges name the effect; globs end in a star."""
+    edges = (x.symptom for x in view.symptoms[cause.symptom].explains)
+    return any(effect.symptom.startswith(x[:-1]) if x.endswith("*") else effect.symptom == x for x in edges)
+
+
+@filter_rule(
+    name="silence-is-noticed-late",
+    stage="LATE",
+    example=Example(
+        attempt={"state": "NODE_FAIL"},
+        given=(
+            event("slurm.node_fail", "n2", kind="slurmctld", time=900.0),
+            event("slurm.requeue", None, kind="app", source="out", time=650.0),
+        ),
+        expect=("demote slurm.requeue",),
+        quiet=(
+            event("pyxis.args", None, kind="app", source="out", time=650.0),
+            event("slurm.node_fail", "n2", kind="slurmctld", time=900.0),
+        ),
+    ),
+)
+def silence_is_noticed_late(view: View) -> Iterable[Change]:
+    """Slurm gives a node up after SlurmdTimeout, and a boot comes minutes after a crash: what peers print in between is
+    older than the line, and still a consequence.
+    """
+    seen = [e for e in view.of(*NOTICED) if e.own_time and e.time is not None and e.node is not None and e.kind != "app"]
+    for effect in view.live():
+        if effect.kind != "app" or not effect.own_time or effect.time is None or effect.symptom in NOTICED:
+            continue
+        for cause in seen:
+            if (
+                cause.clock == effect.clock
+                and 0.0 <= (cause.time or 0.0) - effect.time <= LAG
+                and _explained(view, cause, effect)
+            ):
+                yield Demote(
+                    event=effect.id,
+                    reason=f"{cause.node} was lost about then, which is noticed only minutes later",
+                    by=cause.id,
+                )
+                break
+
+
+@filter_rule(
+    name="node-lost-after-a-fault",
+    stage="LATE",
+    example=Example(
+        attempt={"state": "NODE_FAIL"},
+        given=(event("gpu.off_bus", "n2", time=700.0), event("slurm.node_fail", "n2", kind="record", time=1000.0)),
+        expect=("demote slurm.node_fail",),
+        quiet=(event("gpu.off_bus", "n1", time=700.0), event("slurm.node_fail", "n2", kind="record", time=1000.0)),
+    ),
+)
+def node_lost_after_a_fault(view: View) -> Iterable[Change]:
+    """Slurm's line says that a node was lost; a fault of hardware, driver or kernel on that node shortly before says why."""
+    faults = [
+        e for e in view.live()
+        if view.role(e) == "root" and e.own_time and e.time is not None and e.kind != "app" and e.symptom not in NOTICED
+        and view.symptoms[e.symptom].domain in ("hardware", "platform", "network")
+    ]  # fmt: skip
+    for lost in view.of(*NOTICED):
+        for fault in faults:
+            if fault.node is None or fault.node != lost.node or fault.clock != lost.clock or lost.time is None:
+                continue
+            if -60.0 <= lost.time - (fault.time or 0.0) <= LAG:
+                yield Demote(event=lost.id, reason=f"{fault.symptom} on that node before it was lost", by=fault.id)
+                break
+
+
+def _until_the_end(view: View, e: Event) -> bool:
+    last = e.last_time if e.last_time is not None else e.time
+    return e.count > 1 and last is not None and view.state.end is not None and last >= view.state.end - STILL
+
+
+@filter_rule(
+    name="a-fault-that-the-node-survived",
+    stage="LATE",
+    example=Example(
+        given=(event("cpu.softlockup", "n1", time=200.0), event("pyxis.args", None, kind="app", line=4)),
+        expect=("demote cpu.softlockup",),
+        quiet=(event("cpu.softlockup", "n1", time=200.0), event("slurm.node_fail", "n1", kind="record", time=1000.0)),
+    ),
+)
+def a_fault_that_the_node_survived(view: View) -> Iterable[Change]:
+    """A stutter, a lost power supply or a disk error ends a job only with the node or through what it breaks on it. If
+    the node lives, nothing that it explains was seen there, and another cause is, it is a note.
+    """
+    others = [e for e in view.live() if view.role(e) == "root" and e.emit != "info" and e.symptom not in SURVIVABLE]
+    lost = {e.node for e in view.of(*LOST, live=False)}
+    for e in view.of(*SURVIVABLE):
+        if e.node in lost or not others or e.kind == "app" or _until_the_end(view, e):
+            continue
+        shown = any(
+            x.node == e.node and x.id != e.id and view.role(x) != "context" and _explained(view, e, x) for x in view.events
+        )
+        if not shown:
+            yield Demote(event=e.id, reason="the node went on after it, and another cause was found", by=others[0].id)

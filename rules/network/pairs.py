@@ -1,0 +1,64 @@
+"""RDMA pairs: RoCE told from InfiniBand, and the side that most pairs share."""
+
+from collections.abc import Iterable
+
+from attribution.rule import Change, Event, Example, Retag, View, event, filter_rule
+
+
+@filter_rule(
+    name="roce-by-its-addresses",
+    stage="EARLY",
+    example=Example(
+        given=(
+            event("ib.err12", "n1", time=1.0, local_gid="::ffff:10.0.0.1", kind="app"),
+            event("ib.err12", "n2", time=1.5, local_gid="fe80::1", kind="app"),
+        ),
+        expect=("retag ib.err12 roce.err12",),
+        quiet=(event("ib.err12", "n1", time=1.0, kind="app"),),
+    ),
+)
+def roce_by_its_addresses(view: View) -> Iterable[Change]:
+    """A GID that maps an IPv4 address (::ffff:a.b.c.d) exists on Ethernet only."""
+    for e in view.of("ib.err12"):
+        if any(e.fields.get(key, "").lower().startswith("::ffff:") for key in ("local_gid", "remote_gid")):
+            yield Retag(event=e.id, symptom="roce.err12", reason="its GID maps an IPv4 address: RoCE")
+
+
+def _pair(e: Event) -> frozenset[str]:
+    return frozenset({e.node, *e.peers} - {None})  # type: ignore[arg-type]
+
+
+@filter_rule(
+    name="side-that-most-pairs-share",
+    stage="MID",
+    example=Example(
+        given=(
+            event("ib.err12", "n1", line=1, peers=("n4",), emit="bad_peers", kind="app"),
+            event("ib.err12", "n2", line=2, peers=("n4",), emit="bad_peers", kind="app"),
+            event("ib.err12", "n4", line=3, peers=("n3",), emit="bad_peers", kind="app"),
+        ),
+        expect=("retag ib.err12 ib.err12", "retag ib.err12 ib.err12", "retag ib.err12 ib.err12"),
+        quiet=(
+            event("ib.err12", "n1", line=1, peers=("n2",), emit="bad_peers", kind="app"),
+            event("ib.err12", "n3", line=2, peers=("n4",), emit="bad_peers", kind="app"),
+        ),
+    ),
+)
+def side_that_most_pairs_share(view: View) -> Iterable[Change]:
+    """The node in every one of at least three pairs is the side that fails; anything less decides nothing."""
+    found = view.of("ib.err12", "roce.err12")
+    pairs = {_pair(e) for e in found if len(_pair(e)) == 2}
+    if len(pairs) < 3:
+        return
+    shared = frozenset.intersection(*pairs)
+    if len(shared) != 1:
+        return
+    (culprit,) = shared
+    for e in found:
+        if culprit in _pair(e):
+            yield Retag(
+                event=e.id,
+                symptom=e.symptom,
+                reason=f"{culprit} is in all {len(pairs)} failing pairs",
+                fields={"culprit": culprit},
+            )

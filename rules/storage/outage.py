@@ -1,0 +1,76 @@
+"""File systems that came back, and those that did not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attribution.rule import Change, Demote, Event, Example, Retag, View, event, filter_rule
+
+SHORT = 600.0
+LEAST = 300.0
+
+
+def _server(e: Event) -> str:
+    return e.fields.get("server") or e.fields.get("server2") or e.fields.get("target", "")
+
+
+def _back(view: View, e: Event, name: str) -> Event | None:
+    """The first line after the event's last one that says that this server or target is back."""
+    last = e.last_line or e.line
+    found = (r for r in view.of("fs.recovered", live=False) if r.source == e.source and r.fields.get("target") == name)
+    return next((r for r in found if r.line > last or r.last_line > last), None)
+
+
+@filter_rule(
+    name="nfs-came-back",
+    stage="MID",
+    example=Example(
+        given=(
+            event("nfs.timeout", "n1", server="nas01", how="still trying", time=100.0, line=4),
+            event("fs.recovered", "n1", target="nas01", time=130.0, line=9, emit="info"),
+        ),
+        expect=("demote nfs.timeout",),
+        quiet=(
+            event("nfs.timeout", "n1", server="nas01", how="timed out", time=100.0, line=4),
+            event("fs.recovered", "n1", target="nas01", time=130.0, line=9, emit="info"),
+        ),
+    ),
+)
+def nfs_came_back(view: View) -> Iterable[Change]:
+    """`not responding` and `OK` a moment later is a daily pair: what waited went on. A soft mount that timed out gave
+    the program an error, and stays.
+    """
+    for e in view.of("nfs.timeout"):
+        if e.fields.get("how") == "timed out":
+            continue
+        back = _back(view, e, _server(e))
+        if back is None:
+            continue
+        waited = (back.time or 0.0) - (e.time or 0.0) if back.time is not None and e.time is not None else 0.0
+        before_end = view.state.end is None or back.time is None or back.clock != "wall" or back.time < view.state.end
+        if waited <= SHORT and before_end:
+            yield Demote(event=e.id, reason=f"the server answered again after {waited:.0f} s", by=back.id)
+
+
+@filter_rule(
+    name="lustre-stayed-away",
+    stage="MID",
+    example=Example(
+        given=(event("lustre.conn", "n1", target="fs1-OST0003", time=100.0, line=4, emit="interesting_node"),),
+        expect=("retag lustre.conn lustre.down",),
+        quiet=(
+            event("lustre.conn", "n1", target="fs1-OST0003", time=100.0, line=4, emit="interesting_node"),
+            event("fs.recovered", "n1", target="fs1-OST0003", time=160.0, line=9, emit="info"),
+        ),
+    ),
+)
+def lustre_stayed_away(view: View) -> Iterable[Change]:
+    """A lost connection is daily business; one that is not restored for minutes, until the end, is an outage."""
+    end = view.state.end
+    for e in view.of("lustre.conn"):
+        if end is None or not e.own_time or e.clock != "wall" or e.time is None or e.before_start:
+            continue
+        if e.time <= end - LEAST and _back(view, e, e.fields.get("target", "")) is None:
+            yield Retag(
+                event=e.id, symptom="lustre.down", reason="no line says that the connection was restored before the end"
+            )
