@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from attribution.bundle import Attempt
-from attribution.slurm import comment
+from attribution.config import Config
+from attribution.slurm import Backend, comment
 from attribution.slurm.values import Accounted, CommentRow
 from attribution.worker.shared import Shared
 from attribution.worker.state import Owed
@@ -58,7 +59,9 @@ class Comments:
     async def _decide(self, one: Owed, row: CommentRow | None) -> comment.Decision | None:
         """The decision to write, or None where that is settled or put off."""
         shared = self._shared
-        decision = await decide(shared, one, row)
+        seen = await asyncio.to_thread(shared.state.moment, JOBSTATS_SEEN)
+        lately = seen is not None and shared.clock() - seen < JOBSTATS_DAYS
+        decision = await decide(shared.config, shared.backend, one, row, jobstats_seen=lately)
         if decision.action in {"keep", "archive"}:
             await asyncio.to_thread(shared.state.settled, [one])
         elif decision.action == "wait":
@@ -92,24 +95,24 @@ class Comments:
         await asyncio.to_thread(self._shared.state.later, one, now + delay, why)
 
 
-async def decide(shared: Shared, one: Owed, row: CommentRow | None) -> comment.Decision:
+async def decide(
+    config: Config, backend: Backend, one: Owed, row: CommentRow | None, *, jobstats_seen: bool
+) -> comment.Decision:
     """What is to be done with a line now, and why. Raises SlurmError."""
-    config, cluster = shared.config.comment, await shared.cluster()
-    seen = await asyncio.to_thread(shared.state.moment, JOBSTATS_SEEN)
-    lately = seen is not None and shared.clock() - seen < JOBSTATS_DAYS
+    cluster = await backend.cluster()
     accounted = named(one, cluster.name)
 
     def ask(*, in_memory: bool) -> comment.Decision:
         return comment.decide(
             one.line, accounted, row, cluster.version,
-            fallback=config.fallback, jobstats_seen=lately, in_memory=in_memory,
+            fallback=config.comment.fallback, jobstats_seen=jobstats_seen, in_memory=in_memory,
         )  # fmt: skip
 
     decision = ask(in_memory=False)
     if decision.action != "write":
         return decision
     # Asked only for rows that would be written: it is one question a job.
-    return ask(in_memory=await shared.backend.has_comment(one.raw_id))
+    return ask(in_memory=await backend.has_comment(one.raw_id))
 
 
 def named(one: Owed, cluster: str) -> Accounted:

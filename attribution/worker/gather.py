@@ -11,6 +11,7 @@ import msgspec
 
 from attribution import connectors, pipeline
 from attribution.bundle import GivenCoverage, Neighbour, NodeRecord, Source
+from attribution.config import Config
 from attribution.errors import SattribError
 from attribution.slurm.values import Accounted
 from attribution.worker.shared import Shared
@@ -41,8 +42,17 @@ async def gather(work: Work, shared: Shared) -> Path:
     if scope == "nothing":
         pipeline.write_bundle(folder, pipeline.live_bundle(request.attempt, ()))
     else:
-        await pipeline.collect_bundle(request, shared.config, nodes, neighbours, _gaps(work, scope))
+        await pipeline.collect_bundle(request, await _told(shared), nodes, neighbours, _gaps(work, scope))
     return folder
+
+
+async def _told(shared: Shared) -> Config:
+    """The configuration, with what Slurm itself says where a key was left empty."""
+    config = shared.config
+    if config.local.slurmctld_log:
+        return config
+    log = (await shared.cluster()).slurmctld_log
+    return msgspec.structs.replace(config, local=msgspec.structs.replace(config.local, slurmctld_log=log))
 
 
 def _request(work: Work, folder: Path, *, complete: bool) -> connectors.Request:
@@ -61,6 +71,8 @@ def _request(work: Work, folder: Path, *, complete: bool) -> connectors.Request:
         folder=folder,
         batch_host=batch or (attempt.nodes[0] if attempt.nodes else None),
         complete=complete,
+        work_dir=accounted.work_dir,
+        name=accounted.name,
     )
 
 

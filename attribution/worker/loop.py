@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy.engine import make_url
 
+from attribution import connectors
 from attribution.archive.open import open_archive
 from attribution.config import Config
 from attribution.errors import ConfigError, SlurmError
@@ -104,6 +105,7 @@ class Worker:
                 task.cancel()
             results = await asyncio.gather(*tasks, *ends, return_exceptions=True)
             await self._shared.pool.close()
+            await connectors.close()
             for work in self._shared.works.all():
                 await self._judge.release(work)
             with contextlib.suppress(OSError):
