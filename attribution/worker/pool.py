@@ -19,6 +19,7 @@ from attribution.worker.wire import Answer, Broken, Message, Ready, Refused, Ste
 
 START_SECONDS = 120.0
 STEP_LIMIT = 40
+PROGRAM = (sys.executable, "-P", "-m", "attribution.worker.child")
 _ENV = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
 
 
@@ -35,10 +36,18 @@ class RulesBrokenError(SattribError):
 
 
 class Pool:
-    """`judge` takes a free slot, and waits for one where all are busy. Close it when done."""
+    """`judge` takes a free slot, and waits for one where all are busy. Close it when done. `program` is for tests."""
 
-    def __init__(self, settings: Settings, rule_dirs: tuple[Path, ...], *, trusted_files: bool = False) -> None:
-        self._slots = [_Slot(settings, rule_dirs, trusted_files=trusted_files) for _ in range(settings.slots)]
+    def __init__(
+        self,
+        settings: Settings,
+        rule_dirs: tuple[Path, ...],
+        *,
+        trusted_files: bool = False,
+        program: tuple[str, ...] = PROGRAM,
+    ) -> None:
+        more = ["1" if trusted_files else "0", *(str(path) for path in rule_dirs)]
+        self._slots = [_Slot(settings, program, more) for _ in range(settings.slots)]
         self._free: asyncio.LifoQueue[_Slot] = asyncio.LifoQueue()
         for slot in self._slots:
             self._free.put_nowait(slot)
@@ -62,8 +71,8 @@ class Pool:
 
 
 class _Slot:
-    def __init__(self, settings: Settings, rule_dirs: tuple[Path, ...], *, trusted_files: bool) -> None:
-        self._settings, self._dirs, self._trusted = settings, rule_dirs, trusted_files
+    def __init__(self, settings: Settings, program: tuple[str, ...], more: list[str]) -> None:
+        self._settings, self._program, self._more = settings, program, more
         self._process: Process | None = None
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter
@@ -121,8 +130,8 @@ class _Slot:
     async def _start(self) -> Message:
         ours, theirs = socket.socketpair()
         settings = self._settings
-        limits = [str(theirs.fileno()), str(settings.memory_mb), str(settings.cpu_seconds), "1" if self._trusted else "0"]
-        argv = [sys.executable, "-P", "-m", "attribution.worker.child", *limits, *(str(path) for path in self._dirs)]
+        limits = [str(theirs.fileno()), str(settings.memory_mb), str(settings.cpu_seconds)]
+        argv = [*self._program, *limits, *self._more]
         try:
             self._process = await asyncio.create_subprocess_exec(  # noqa: TID251 - the pool's own children
                 *argv, stdin=DEVNULL, stdout=DEVNULL, env=_ENV, cwd="/", pass_fds=[theirs.fileno()]

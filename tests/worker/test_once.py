@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from slurm import remembers
+from slurm_in_memory import remembers
 
 
 def test_a_record_becomes_a_verdict_and_a_line(site):
