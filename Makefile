@@ -1,11 +1,12 @@
 # make demo: set up, then explain a real distributed failure.   make test: set up, then every test.
-# make check: the static gate.   make bench: the numbers of docs/performance.md.
+# make check: the static gate.   make symptoms: docs/symptoms again from the rules.
+# make bench: the numbers of docs/performance.md.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SATTRIB := $(BIN)/sattrib
 
-.PHONY: demo test check bench fast fuzz clean venv dev cluster-up cluster-shell cluster-down
+.PHONY: demo test check bench fast fuzz clean venv dev symptoms cluster-up cluster-shell cluster-down
 
 $(VENV)/.base: pyproject.toml scripts/make-venv
 	sh scripts/make-venv $(PYTHON) $(VENV)
@@ -31,6 +32,10 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(SATTRIB) rules check
+
+# The pages under docs/symptoms, made again from the rules.
+symptoms: $(VENV)/.base
+	$(SATTRIB) rules docs docs/symptoms
 
 # A real Slurm cluster in containers (docs/test-cluster.md). SLURM=22.05, 24.11 or 26.05.
 SLURM ?= 24.11

@@ -42,6 +42,8 @@ TerminalState = Literal[
 Action = Literal["rerun", "rerun_without", "fix_first", "admin_first", "none", "ask"]
 Owner = Literal["hw", "net", "fs", "infra", "sw", "cfg", "app", "user", "sched", "admin", "ask"]
 Maturity = Literal["stable", "incubating", "sandbox"]
+# How a line may be changed so that it no longer means what a rule says: docs/writing-rules.md, "Near misses".
+Mutation = Literal["number", "zero", "state", "tag", "not", "quoted"]
 
 
 class Frozen(Struct, frozen=True, kw_only=True, omit_defaults=False):

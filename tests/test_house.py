@@ -32,13 +32,14 @@ def test_files_and_functions_stay_small(path):
 
 
 def test_no_stubs_and_no_promises():
-    words = re.compile(r"\b(?:TODO|FIXME|XXX|NotImplementedError)\b")
+    # Python's own name of an exception may stand in a rule; only code can raise it.
+    words, code = re.compile(r"\b(?:TODO|FIXME|XXX)\b"), re.compile(r"\bNotImplementedError\b")
     found = [
         f"{p}:{n}"
         for p in TEXTS
         if p != Path(__file__)
         for n, line in enumerate(p.read_text(errors="replace").splitlines(), 1)
-        if words.search(line)
+        if words.search(line) or (p.suffix == ".py" and code.search(line))
     ]
     assert found == []
 

@@ -1,4 +1,4 @@
-"""`sattrib rules`: check, list, show, needles, test, coverage."""
+"""`sattrib rules`: check, list, show, needles, test, coverage, docs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import click
 
 from attribution.cli.output import write
 from attribution.errors import ConfigError
-from attribution.report.escape import escape
+from attribution.report.escape import ELLIPSIS, escape
 
 if TYPE_CHECKING:
+    from attribution.desk.tryout import Tried
     from attribution.engine.rules import RuleSet
     from attribution.model import SourceKind
 
+_WIDEST = 160
 _DIRS = click.option(
     "--rules",
     "rule_dirs",
@@ -67,19 +69,19 @@ def list_(rule_dirs: tuple[Path, ...], domain: str | None, role: str | None) -> 
 @_DIRS
 def show(name: tuple[str, ...], rule_dirs: tuple[Path, ...]) -> None:
     """Explain a symptom, a rule or an XID: `rules show gpu.off_bus`, `rules show XID 79`."""
-    from attribution.desk.rulebook import describe, find
+    from attribution.desk import rulebook
 
     loaded = _load(rule_dirs)
-    symptoms, named = find(loaded, " ".join(name))
-    for symptom in symptoms:
-        write(f"{symptom.id}\n")
-        _pairs(describe(loaded, symptom))
-    for rule in named:
-        write(f"{rule.name}\n")
-        pairs = [("gives", rule.symptom or f"one of {len(rule.rows or ())} symptoms, by key"), ("pattern", rule.pattern), ("unless", rule.unless or ""),
-                 ("reads", ", ".join(rule.reads)), ("needles", ", ".join(rule.needles)), ("maturity", rule.maturity),
-                 ("known gaps", "; ".join(rule.known_gaps)), ("see", ", ".join(rule.refs)), ("declared in", rule.file)]  # fmt: skip
-        _pairs([*pairs, *(("matches", m) for m in rule.match), *(("not", m) for m in rule.no_match)])
+    found = rulebook.find(loaded, " ".join(name))
+    for symptom in found.symptoms:
+        write(f"{escape(symptom.id)}\n")
+        _pairs(rulebook.describe(loaded, symptom))
+    for rule in found.extractors:
+        write(f"{escape(rule.name)}\n")
+        _pairs(rulebook.describe_extractor(rule))
+    for python in found.python:
+        write(f"{python.name}\n")
+        _pairs(rulebook.describe_python(python))
 
 
 def _pairs(pairs: list[tuple[str, str]]) -> None:
@@ -115,23 +117,89 @@ def needles(rule_dirs: tuple[Path, ...], kind: str | None, with_context: bool) -
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 def test(rule_dirs: tuple[Path, ...], line: str | None, kind: str | None, file: Path | None) -> None:
     """Say which rules fire on a text, which nearly did and why not."""
-    from attribution.desk.rulebook import try_text
+    from attribution.desk.tryout import try_text
 
-    fired, nearly = try_text(_load(rule_dirs), _text(line, file), _kinds(kind))
-    for hit in fired:
-        fields = " ".join(f"{k}={v}" for k, v in hit.fields.items())
-        write(f"line {hit.line}: {hit.rule} -> {hit.symptom} ({hit.role}) {escape(fields)}\n")
-    for miss in nearly:
-        write(f"line {miss.line}: nearly {miss.rule} (needle {miss.needle!r}): {escape(miss.why)}\n")
-    if not fired:
-        write("no rule fires\n" if not nearly else "")
+    _tried(try_text(_load(rule_dirs), _text(line, file), _kinds(kind)))
 
 
-def _text(line: str | None, file: Path | None) -> str:
-    if line is not None:
-        return line
+def _tried(tried: Tried) -> None:
+    said: dict[int, list[str]] = {}
+    for hit in tried.fired:
+        lead = f"set aside, {hit.beaten_by} is more precise: " if hit.beaten_by else ""
+        said.setdefault(hit.line, []).append(f"  {lead}{hit.rule} -> {hit.symptom} ({hit.role}): {hit.says}")
+        if hit.fields:
+            said[hit.line].append("      " + " ".join(f"{k}={v}" for k, v in hit.fields.items()))
+    for miss in tried.nearly:
+        said.setdefault(miss.line, []).append(f'  nearly {miss.rule} (needle "{miss.needle}"): {miss.why}')
+    for number in sorted(said):
+        cut = " (cut at 8 KiB, as the engine does)" if number in tried.cut else ""
+        write(f"line {number}{cut}: {_short(tried.texts[number])}\n")
+        for row in said[number]:
+            write(escape(row) + "\n")
+    counts = f"{_count(len(tried.fired), 'hit')}, {len(tried.nearly)} nearly" if said else "no rule fires, and none nearly"
+    write(f"{_count(tried.lines, 'line')}: {counts}\n")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _short(text: str) -> str:
+    shown = escape(text)
+    return shown if len(shown) <= _WIDEST else shown[: _WIDEST - 1] + ELLIPSIS
+
+
+@rules.command()
+@click.argument("cases_dir", nargs=-1, type=click.Path(path_type=Path))
+@_DIRS
+def coverage(cases_dir: tuple[Path, ...], rule_dirs: tuple[Path, ...]) -> int:
+    """List the rules that no case bundle below CASES_DIR proves; exit 1 if there are any.
+
+    Without CASES_DIR, the cases of this checkout. With --rules, only your own rules are asked for.
+    """
+    from attribution.desk import coverage as desk
+
+    loaded = _load(rule_dirs)
+    proof = desk.prove(loaded, desk.bundles_in(cases_dir or (_own_cases(),)))
+    found = desk.gaps(loaded, proof, rule_dirs)
+    for gap in found:
+        write(f"{gap.kind:11} {gap.rule:40} {escape(gap.why)}\n")
+    write(
+        f"{_count(len(found), 'gap')} in {_count(proof.bundles, 'bundle')}\n"
+        if found
+        else f"ok: {_count(proof.bundles, 'bundle')}, no gap\n"
+    )
+    return int(bool(found))
+
+
+@rules.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@_DIRS
+def docs(folder: Path, rule_dirs: tuple[Path, ...]) -> None:
+    """Write the symptoms as Markdown pages into FOLDER, one a domain."""
+    from attribution.desk.rulepages import write_pages
+
     try:
-        return file.read_text(encoding="utf-8", errors="replace") if file else sys.stdin.read()
+        for page in write_pages(_load(rule_dirs), folder):
+            write(f"{escape(str(page))}\n")
+    except OSError as error:
+        raise ConfigError(f"can't be written: {error.strerror}", str(folder)) from None
+
+
+def _own_cases() -> Path:
+    from attribution.ruleset import bundled_dir
+
+    folder = bundled_dir().parent / "tests" / "cases"
+    if not folder.is_dir():
+        raise ConfigError("there are no cases beside these rules: give CASES_DIR")
+    return folder
+
+
+def _text(line: str | None, file: Path | None) -> bytes:
+    if line is not None:
+        return line.encode("utf-8", "surrogateescape")
+    try:
+        return file.read_bytes() if file else sys.stdin.buffer.read()
     except OSError as error:
         raise ConfigError(f"can't be read: {error.strerror}", str(file)) from None
 

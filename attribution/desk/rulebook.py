@@ -1,34 +1,13 @@
-"""Reading the rules: what a symptom means, who explains it, which rules fire on a line and which nearly did."""
+"""Reading the rules: what a symptom means, what it follows and causes, which rules give it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
-from attribution.engine import lines
 from attribution.engine.rules import Extractor, RuleSet
 from attribution.errors import ConfigError
-from attribution.model import KINDS, Frozen, SourceKind, Symptom
-
-
-class Fired(Frozen, frozen=True, kw_only=True):
-    """A rule that matched a line."""
-
-    line: int
-    rule: str
-    symptom: str
-    role: str
-    fields: dict[str, str]
-    text: str
-
-
-class Nearly(Frozen, frozen=True, kw_only=True):
-    """A rule whose needle the line holds, and why it did not match."""
-
-    line: int
-    rule: str
-    needle: str
-    why: str
+from attribution.model import Frozen, Symptom
+from attribution.rule import PythonRule
 
 
 def symptoms_of(rule: Extractor) -> list[str]:
@@ -38,76 +17,33 @@ def symptoms_of(rule: Extractor) -> list[str]:
     return sorted({r.symptom for r in rows} | set(extra) | ({rule.symptom} if rule.symptom else set()))
 
 
-def try_text(rules: RuleSet, text: str, kinds: Iterable[SourceKind] = ()) -> tuple[list[Fired], list[Nearly]]:
-    """Which rules fire on each line, and which nearly did. Without `kinds`, every kind is tried."""
-    wanted = set(kinds) or set(KINDS)
-    fired: list[Fired] = []
-    nearly: list[Nearly] = []
-    for number, raw in enumerate(text.splitlines(), 1):
-        body = lines.parse(raw).body
-        lowered = raw.lower()
-        for rule in rules.extractors:
-            if rule.metric is not None:
-                continue
-            needle = next((n for n in rule.needles if n in lowered), None)
-            if needle is None and not rule.last_only:
-                continue
-            hit = rules.matchers[rule.name].match(body)
-            if hit is not None and wanted & set(rule.reads):
-                fields, row = hit
-                role = rules.symptoms[row.symptom].role if row.symptom in rules.symptoms else "?"
-                fired.append(
-                    Fired(
-                        line=number,
-                        rule=rule.name,
-                        symptom=row.symptom,
-                        role=role,
-                        fields=dict(sorted(fields.items())),
-                        text=raw,
-                    )
-                )
-            elif needle is not None:
-                nearly.append(
-                    Nearly(line=number, rule=rule.name, needle=needle, why=_why_not(rules, rule, body, hit is not None))
-                )
-        fired += _accumulators(rules, raw, body, number, wanted)
-    return fired, nearly
+class Found(Frozen, frozen=True, kw_only=True):
+    """What a name stands for."""
+
+    symptoms: tuple[Symptom, ...] = ()
+    extractors: tuple[Extractor, ...] = ()
+    python: tuple[PythonRule, ...] = ()
 
 
-def _accumulators(rules: RuleSet, raw: str, body: str, number: int, wanted: set[SourceKind]) -> list[Fired]:
-    return [
-        Fired(line=number, rule=name, symptom="(reads on)", role="accumulator", fields={}, text=raw)
-        for name, (rule, pattern) in sorted(rules.accumulators.items())
-        if wanted & set(rule.reads) and pattern.search(body) is not None
-    ]
-
-
-def _why_not(rules: RuleSet, rule: Extractor, body: str, matched: bool) -> str:
-    if matched:
-        return f"it reads only {', '.join(rule.reads)}"
-    matcher = rules.matchers[rule.name]
-    if matcher.pattern.search(body) is None:
-        return f"the pattern does not match: {rule.pattern[:160]}"
-    if matcher.unless is not None and matcher.unless.search(body):
-        return f"unless_re holds: {rule.unless}"
-    return "the key is not in its table"
-
-
-def find(rules: RuleSet, name: str) -> tuple[list[Symptom], list[Extractor]]:
+def find(rules: RuleSet, name: str) -> Found:
     """What a person means: a symptom id, an alias (xid-79), "XID 79", or a rule's name. Raises ConfigError."""
     asked = name.strip()
     number = re.fullmatch(r"(?i)(s?xid)[ _-]?(\d+)", asked)
     if number is not None:
         row = _row(rules, number[1].lower(), number[2].lstrip("0") or "0")
         if row is not None:
-            return [rules.symptoms[row]], []
-    found = [s for s in rules.symptoms.values() if asked == s.id or asked.lower() in (a.lower() for a in s.aliases)]
-    named = [r for r in rules.extractors if r.name == asked]
-    if not found and not named:
-        close = [s for s in rules.symptoms if asked.lower() in s][:5]
+            return Found(symptoms=(rules.symptoms[row],))
+    found = Found(
+        symptoms=tuple(s for s in rules.symptoms.values() if asked == s.id or asked.lower() in (a.lower() for a in s.aliases)),
+        extractors=tuple(r for r in rules.extractors if r.name == asked),
+        python=tuple(r for r in rules.python if r.name == asked),
+    )
+    if found == Found():
+        names = (*rules.symptoms, *(e.name for e in rules.extractors), *(p.name for p in rules.python))
+        close = [n for n in names if asked.lower() in n][:5]
         hint = f"; close: {', '.join(close)}" if close else "; `sattrib rules list` shows all"
         raise ConfigError(f"no symptom or rule is called {asked!r}{hint}")
-    return found, named
+    return found
 
 
 def _row(rules: RuleSet, catalog: str, key: str) -> str | None:
@@ -120,17 +56,15 @@ def _row(rules: RuleSet, catalog: str, key: str) -> str | None:
 def describe(rules: RuleSet, symptom: Symptom) -> list[tuple[str, str]]:
     """(heading, text) pairs that say all about a symptom, in words an on-call engineer can act on."""
     givers = [r.name for r in rules.extractors if symptom.id in symptoms_of(r)]
-    explained_by = sorted({c for c, *_ in rules.effects.get(symptom.id, ())})
-    explains = sorted({e for edge in symptom.explains for e in rules.expand(edge.symptom)} - {symptom.id})
     return [
         ("what", symptom.says),
         ("detail", symptom.detail),
         ("place", f"{symptom.domain}/{symptom.sub_domain}"),
-        ("role", f"{symptom.role}: {_ROLES[symptom.role]}"),
-        ("do", f"{symptom.advice}: {_ADVICE[symptom.advice]}" + (" (a drain is suggested)" if symptom.drains else "")),
+        ("role", f"{symptom.role}: {ROLES[symptom.role]}"),
+        ("do", f"{symptom.advice}: {ADVICE[symptom.advice]}" + (" (a drain is suggested)" if symptom.drains else "")),
         ("owner", symptom.owner),
-        ("follows", ", ".join(explained_by)),
-        ("causes", ", ".join(explains)),
+        ("follows", ", ".join(brief(followed(rules, symptom)))),
+        ("causes", ", ".join(f"{e.symptom} ({e.scope})" for e in symptom.explains)),
         ("beats", ", ".join(symptom.beats)),
         ("lingers", "" if symptom.lingers == "no" else f"until {symptom.lingers}"),
         ("also called", ", ".join(symptom.aliases)),
@@ -140,13 +74,56 @@ def describe(rules: RuleSet, symptom: Symptom) -> list[tuple[str, str]]:
     ]
 
 
-_ROLES = {
+def followed(rules: RuleSet, symptom: Symptom) -> list[str]:
+    """The symptoms of which it is a consequence, the strongest first."""
+    return sorted({c for c, *_ in rules.effects.get(symptom.id, ())}, key=lambda c: (rules.symptoms[c].rank, c))
+
+
+def brief(names: list[str], most: int = 12) -> list[str]:
+    """A list that people read: what is too long is counted."""
+    return names if len(names) <= most else [*names[:most], f"and {len(names) - most} more"]
+
+
+def describe_extractor(rule: Extractor) -> list[tuple[str, str]]:
+    """(heading, text) pairs that say all about a rule that matches lines."""
+    pairs = [
+        ("gives", rule.symptom or f"one of {len(rule.rows or ())} symptoms, by key"),
+        ("pattern", rule.pattern),
+        ("unless", rule.unless or ""),
+        ("reads", ", ".join(rule.reads)),
+        ("needles", ", ".join(rule.needles)),
+        ("maturity", rule.maturity),
+        ("known gaps", "; ".join(rule.known_gaps)),
+        ("also fires", "; ".join(f"{kind}: {reason}" for kind, reason in rule.also.items())),
+        ("see", ", ".join(rule.refs)),
+        ("declared in", rule.file),
+    ]
+    if rule.metric is not None:
+        held = f", for {rule.metric.hold:g} s" if rule.metric.hold else ""
+        pairs[1] = ("query", f"{rule.metric.query} {rule.metric.op} {rule.metric.value:g}{held} ({rule.metric.mode})")
+        return pairs
+    return [*pairs, *(("matches", m) for m in rule.match), *(("not", m) for m in rule.no_match)]
+
+
+def describe_python(rule: PythonRule) -> list[tuple[str, str]]:
+    """(heading, text) pairs that say all about a Python rule."""
+    return [
+        ("what", f"{rule.kind} {rule.stage}".rstrip()),
+        ("detail", rule.doc),
+        ("trigger", rule.trigger),
+        ("reads", ", ".join(rule.reads)),
+        ("needles", ", ".join(rule.needles)),
+        ("declared in", rule.function.__code__.co_filename),
+    ]
+
+
+ROLES = {
     "root": "can be the cause",
     "cascade": "usually a consequence of something else",
     "teardown": "noise of dying, never the cause",
     "context": "worth knowing, never a verdict alone",
 }
-_ADVICE = {
+ADVICE = {
     "rerun": "run it again as it is",
     "rerun_without": "run it again without the responsible node",
     "fix_first": "the user changes something first",

@@ -75,4 +75,5 @@ def _drain(node: str, proof: list[Event], ledger: Ledger, attempt: Attempt, symp
 def evidence_of(events: tuple[Event, ...], most: int = 5) -> tuple[Evidence, ...]:
     """The first pieces of evidence, the nodes' own logs before application output."""
     ordered = sorted(events, key=lambda e: (e.kind == "app", e.time is None, e.time or 0.0, e.source, e.line))
-    return tuple(x for e in ordered for x in e.evidence[:1])[:most]
+    firsts = [x for e in ordered for x in e.evidence[:1]]
+    return tuple([*firsts, *(x for e in ordered for x in e.evidence[1:])][:most])

@@ -25,11 +25,12 @@ def coverage_of(reader: SourceReader, zone: Zone, problem: Coverage | None) -> C
         return problem
     if state == "read" and reader.bytes == 0:
         state = "empty"
-    cut = tuple(sorted({name for (name, _rank), _ in reader.overflow.items()} | set(given.cut if given else ())))
+    beyond = reader.beyond_caps()
+    cut = tuple(sorted({*beyond, *(given.cut if given else ())}))
     if reader.cut_lines:
         reasons.append(f"{reader.cut_lines} lines longer than 8 KiB were cut")
-    if reader.overflow:
-        reasons.append(f"{sum(reader.overflow.values())} further distinct lines were only counted")
+    if beyond:
+        reasons.append(f"{sum(beyond.values())} further distinct lines were only counted")
     if cut and state == "read":
         state = "partial"
     return Coverage(

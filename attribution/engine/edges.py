@@ -120,12 +120,8 @@ def apply_same_line(ledger: Ledger, rules: RuleSet) -> None:
         if len(group) < 2:
             continue
         for event in group:
-            winner = next((o for o in group if o.symptom != event.symptom and _beats(o, event, ledger, rules)), None)
+            winner = next((o for o in group if o.symptom != event.symptom and rules.beats(o.symptom, event.symptom)), None)
             if winner is not None:
                 ledger.demote(
                     event, f"beats:{winner.symptom}", f"the same line, read more precisely as {winner.symptom}", winner, "LINES"
                 )
-
-
-def _beats(winner: Event, loser: Event, ledger: Ledger, rules: RuleSet) -> bool:
-    return any(loser.symptom in rules.expand(p) for p in ledger.symptoms[winner.symptom].beats)

@@ -10,7 +10,6 @@ from attribution.engine.stamps import Stamp
 from attribution.model import EmitType
 
 OWN_LINES, RAW_LINES = 200, 5000
-_DIGITS = b"0123456789"
 
 
 class Hit:
@@ -72,20 +71,3 @@ class Open:
     def __init__(self, name: str, reader: Any, hit: Hit, stream: str) -> None:
         self.name, self.lines, self.hit, self.stream = name, reader, hit, stream
         self.left_own, self.left_raw = OWN_LINES, RAW_LINES
-
-
-class Known:
-    """A body that was seen before, with the prefix (stamp, host, rank) that it last came with."""
-
-    __slots__ = ("hits", "prefix", "rules")
-
-    def __init__(self, prefix: bytes, rules: tuple[str, ...], hits: list[Hit]) -> None:
-        self.prefix, self.rules, self.hits = prefix, rules, hits
-
-    def same_second(self, prefix: bytes) -> bool:
-        """Whether the prefix is the same but for the fraction of a second."""
-        mine = self.prefix
-        if prefix == mine:
-            return True
-        cut = prefix.rfind(b".") + 1
-        return cut > 0 and prefix[:cut] == mine[:cut] and prefix[cut:].lstrip(_DIGITS) == mine[cut:].lstrip(_DIGITS)

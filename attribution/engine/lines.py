@@ -42,6 +42,11 @@ _TALOS = re.compile(r"kern: {1,9}\w{1,12}: \[")
 _LEVEL = re.compile(r"(?:\[[A-Z]{3,8}\] {0,2})?(?:\[tid \d{1,9}\] )?")
 _HOST = re.compile(r"([A-Za-z0-9_][\w.-]{0,253}) ")
 _AFTER = re.compile(r"[\]:,]{0,2} {0,4}(?:[|] )?")
+# A job's output also holds its script's comments, `set -x`, dumped arguments, help texts and names of tests. The second
+# blank keeps the JVM's own `#  SIGSEGV`; an exception group's frame begins with a plus.
+_QUOTED = re.compile(
+    r"# \S|\++ (?!Exception Group)\S|(?:\w{1,20} ?[:=] ?)?Namespace\(|usage: |--[a-z][\w-]{0,60} {1,30}\S|\S{1,200}\.py::\w"
+)
 _SOURCE_FILES = (".py", ".cc", ".cpp", ".c", ".h", ".cu")
 _SHAPED = re.compile(r"[\[<(0-9A-Z{ ]")
 
@@ -53,6 +58,11 @@ def parse(text: str) -> Line:
         if found is not None:
             return found
     return _Peeler(text).line()
+
+
+def quoted(body: str) -> bool:
+    """Whether the message only shows a text (a comment, a traced command, arguments, help, a test's name)."""
+    return _QUOTED.match(body) is not None
 
 
 def only_stamp(text: str) -> Stamp | None:

@@ -31,8 +31,11 @@ class Prefilter:
         self._hits = _hyperscan_hits(tuple(needles), fast) or _ahocorasick_hits(tuple(needles))
         self.fast = self._hits.__name__ == "hyperscan_hits"
 
-    def candidates(self, block: bytes) -> Iterator[Candidate]:
-        """Candidate lines of a block that ends at a line's end, in order."""
+    def candidates(self, block: bytes, skip: Sequence[int] = (0,)) -> Iterator[Candidate]:
+        """Candidate lines of a block that ends at a line's end, in order.
+
+        The caller may raise `skip[0]` while it iterates: hits before that offset are passed over.
+        """
         start, end, found = 0, -1, set[int]()
         for at, needle in self._hits(block):
             if at < end:
@@ -40,6 +43,10 @@ class Prefilter:
                 continue
             if found:
                 yield Candidate(start, end, self._names(found))
+                found = set()
+            if at < skip[0]:
+                end = -1
+                continue
             start = block.rfind(b"\n", 0, at) + 1
             end = block.find(b"\n", at)
             end = len(block) if end < 0 else end

@@ -17,6 +17,7 @@ _c: Any = re._constants  # type: ignore[attr-defined]  # noqa: SLF001
 MIN_LENGTH = 4
 MAX_ALTERNATIVES = 64
 _LOOK = {_c.ASSERT, _c.ASSERT_NOT}
+_LITERAL = _c.LITERAL
 
 Option = frozenset[str]
 
@@ -44,7 +45,13 @@ def _weight(option: Option) -> tuple[int, int, list[str]]:
 def _of_sequence(items: Sequence[Any]) -> list[Option]:
     found: list[Option] = []
     words = [""]
+    run = ""  # literals one after the other, which most of a pattern is; joined to `words` at their end
     for op, arg in items:
+        if op is _LITERAL and 32 <= arg < 127:
+            run += chr(arg)
+            continue
+        if run:
+            words, run = [w + run.lower() for w in words], ""
         extended = _extend(words, op, arg)
         if extended is not None:
             words = extended
@@ -52,7 +59,7 @@ def _of_sequence(items: Sequence[Any]) -> list[Option]:
         _flush(words, found)
         words = [""]
         found.extend(_of_one(op, arg))
-    _flush(words, found)
+    _flush([w + run.lower() for w in words], found)
     return found
 
 
@@ -86,8 +93,6 @@ def _letters(op: Any, arg: Any) -> list[str] | None:
                 return None
             inner = [w + c for w in inner for c in step]
         return inner
-    if op is _c.MAX_REPEAT and arg[0] == arg[1] == 1:
-        return None
     return None
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import re2
 
-from attribution.model import EmitType, Frozen, Maturity, SourceKind, Symptom
+from attribution.engine.lines import quoted
+from attribution.engine.match import Prefilter
+from attribution.model import EmitType, Frozen, Maturity, Mutation, SourceKind, Symptom
 from attribution.rule import PythonRule
 
 NODE_KINDS: tuple[SourceKind, ...] = ("kern", "dmesg", "syslog", "journal")
@@ -68,23 +70,29 @@ class Extractor(Frozen, frozen=True, kw_only=True):
     no_match: tuple[str, ...] = ()
     refs: tuple[str, ...] = ()
     known_gaps: tuple[str, ...] = ()
+    also: Mapping[Mutation, str] = {}
     metric: Metric | None = None
 
 
 class Matcher:
-    """An extractor with its compiled patterns."""
-
-    __slots__ = ("pattern", "rule", "unless")
+    """An extractor with its patterns, which are compiled when a line first asks for them."""
 
     def __init__(self, rule: Extractor) -> None:
         self.rule = rule
-        self.pattern = compile_pattern(rule.pattern)
-        self.unless = compile_pattern(rule.unless) if rule.unless else None
+        self._unquoted = "app" in rule.reads and "quoted" not in rule.also
+
+    @cached_property
+    def pattern(self) -> Any:
+        return compile_pattern(self.rule.pattern)
+
+    @cached_property
+    def unless(self) -> Any:
+        return compile_pattern(self.rule.unless) if self.rule.unless else None
 
     def match(self, body: str) -> tuple[dict[str, str], Row] | None:
         """Fields and row of a hit on a line's message, or None."""
         hit = self.pattern.search(body)
-        if hit is None or (self.unless is not None and self.unless.search(body)):
+        if hit is None or (self.unless is not None and self.unless.search(body)) or (self._unquoted and quoted(body)):
             return None
         groups = {k: v for k, v in hit.groupdict().items() if v is not None}
         rule = self.rule
@@ -113,6 +121,7 @@ class RuleSet:
         self.extractors = tuple(sorted(extractors, key=lambda r: r.name))
         self.python = tuple(sorted(python, key=lambda r: (r.kind, r.stage, r.name)))
         self.version, self.hash, self.warnings = version, digest, warnings
+        self._prefilters: dict[tuple[str, bool | None], Prefilter] = {}
 
     def python_rules(self, kind: str, stage: str = "") -> tuple[PythonRule, ...]:
         return tuple(r for r in self.python if r.kind == kind and r.stage == stage)
@@ -138,6 +147,13 @@ class RuleSet:
                     found.setdefault(needle, []).append(name)
         return {needle: tuple(names) for needle, names in sorted(found.items())}
 
+    def prefilter(self, kind: str, *, fast: bool | None = None) -> Prefilter:
+        """The prefilter of this source kind, built once: sessions share it."""
+        found = self._prefilters.get((kind, fast))
+        if found is None:
+            found = self._prefilters[kind, fast] = Prefilter(self.needles(kind), fast=fast)
+        return found
+
     def progress(self, kind: str) -> tuple[Matcher, ...]:
         """Rules that are searched backwards from a source's end, last hit only."""
         return tuple(m for m in self.matchers.values() if m.rule.last_only and kind in m.rule.reads)
@@ -152,6 +168,10 @@ class RuleSet:
                     if effect != cause.id:
                         found.setdefault(effect, []).append((cause.id, edge.scope, edge.symptom, edge.within))
         return {effect: tuple(sorted(edges, key=repr)) for effect, edges in found.items()}
+
+    def beats(self, winner: str, loser: str) -> bool:
+        """Whether a line that means both means rather `winner`."""
+        return any(loser in self.expand(pattern) for pattern in self.symptoms[winner].beats)
 
     def expand(self, pattern: str) -> list[str]:
         """Symptom ids that a glob or an id stands for."""

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 
 from attribution.engine import lines
 from attribution.engine.hits import RAW_LINES
-from attribution.engine.match import Prefilter
 from attribution.engine.rules import RuleSet
 from attribution.engine.source import DISTINCT, LAST, MAX_LINE
 from attribution.model import Frozen
@@ -51,7 +50,7 @@ def select(
     """The lines that matter: per needle and rank the first `keep` and the last `last` hits, context where a rule needs
     it, the tail where progress rules look, and for a line without a time the last line before it that has one.
     """
-    prefilter = Prefilter(rules.needles(kind))
+    prefilter = rules.prefilter(kind)
     whole = text.split(b"\n")
     wanted: set[int] = set()
     counts: dict[tuple[tuple[str, ...], int | None], int] = {}

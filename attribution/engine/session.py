@@ -17,7 +17,6 @@ from attribution.engine.choose import choose
 from attribution.engine.edges import apply_edges, apply_same_line
 from attribution.engine.events import Place, build
 from attribution.engine.ledger import Ledger
-from attribution.engine.match import Prefilter
 from attribution.engine.metrics import holds
 from attribution.engine.outcome import decide
 from attribution.engine.record import CANCELLING, base_state, record_lines
@@ -45,16 +44,12 @@ class Session:
         self._readers: dict[str, SourceReader] = {}
         self._metrics: dict[str, bytearray] = {}
         self._problems: dict[str, Coverage] = {}
-        self._prefilters: dict[str, Prefilter] = {}
         for source in sorted(bundle.sources, key=lambda s: (s.path, s.kind)):
             self._readers[source.path] = self._reader(source)
         self._read_record()
 
     def _reader(self, source: Source) -> SourceReader:
-        prefilter = self._prefilters.get(source.kind)
-        if prefilter is None:
-            prefilter = Prefilter(self.rules.needles(source.kind), fast=self._fast)
-            self._prefilters[source.kind] = prefilter
+        prefilter = self.rules.prefilter(source.kind, fast=self._fast)
         edges = tuple(e for e in (self.start, self.end) if e is not None)
         return SourceReader(source, self.rules, prefilter, self.zone, edges)
 

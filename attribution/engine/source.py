@@ -9,7 +9,8 @@ from typing import Any
 
 from attribution.bundle import Source
 from attribution.engine import lines
-from attribution.engine.hits import Hit, Known, Open
+from attribution.engine.flood import Floods, Repeats
+from attribution.engine.hits import Hit, Open
 from attribution.engine.lines import Line
 from attribution.engine.match import Prefilter
 from attribution.engine.rules import Matcher, RuleSet
@@ -25,6 +26,7 @@ MAX_SEEN = 4096
 LOOK_BACK = 40
 MAX_ACCUMULATORS = 400
 TAIL_KEPT = 256 * 1024
+CHUNK = 1 << 20
 
 
 class SourceReader:
@@ -39,7 +41,7 @@ class SourceReader:
         self.first_stamp: Stamp | None = None
         self.last_stamp: Stamp | None = None
         self.cut_lines = 0
-        self.overflow: dict[tuple[str, int | None], int] = {}
+        self.overflow: dict[tuple[str, str, int | None], int] = {}
         self.crashes: list[tuple[str, str]] = []
         self.rank_hosts: dict[int, set[str]] = {}
         self.dated: Stamp | None = None
@@ -47,12 +49,12 @@ class SourceReader:
         self._pending = b""
         self._skipping = False
         self._seen: dict[tuple[str, str | None, int | None], list[Hit]] = {}
-        self._distinct: dict[tuple[str, int | None], int] = {}
-        self._late: dict[tuple[str, int | None], deque[Hit]] = {}
+        self._distinct: dict[tuple[str, str, int | None], int] = {}
+        self._late: dict[tuple[str, str, int | None], deque[Hit]] = {}
         self._open: list[Open] = []
         self._started = 0
-        self._bodies: dict[bytes, Known] = {}
-        self._prefix_lengths: tuple[int, ...] = ()
+        self._repeats = Repeats(self._crosses)
+        self._floods = Floods()
 
     # ---- bytes ------------------------------------------------------------------------------------------------------
 
@@ -77,22 +79,43 @@ class SourceReader:
         self._pending, self._skipping = self._pending[:MAX_LINE], True
 
     def _whole(self, block: bytes) -> None:
+        """Lines to their end. A run of repeated lines is counted before any needle is looked for."""
         self._skipping = False
-        at, number = 0, self.lines + 1
-        for start, end, names in self._prefilter.candidates(block):
+        at = 0
+        while at < len(block):
+            number = self.lines + 1
+            if not self._open:
+                at, number = self._repeats.run(block, at, number)
+                self.lines = number - 1
+            stop = block.find(b"\n", at + CHUNK) + 1 or len(block)
+            chunk = block[at:stop] if at or stop < len(block) else block
+            if chunk:
+                self._chunk(chunk, number)
+                self.lines += chunk.count(b"\n") + (0 if chunk.endswith(b"\n") else 1)
+                self._note_edges(chunk)
+            at = stop
+        self.tail = (self.tail + block)[-TAIL_KEPT:]
+
+    def _chunk(self, block: bytes, number: int) -> None:
+        at, skip = 0, [0]
+        for start, end, names in self._prefilter.candidates(block, skip):
             if self._open:
                 number = self._feed(block, at, start, number)
             else:
                 number += block.count(b"\n", at, start)
-            self._candidate(block, start, end, number, names)
-            at = start
+            raw, at = block[start:end], start
+            if not self._open and self._repeats.take(raw, number, names):
+                at, number = self._repeats.run(block, end + 1, number + 1)
+                skip[0] = at
+                continue
+            self._repeats.length = 0
+            if not self._open and self._floods.swallow(raw, number, names):
+                continue
+            self._candidate(block, start, raw, number, names)
             if self._open:
                 at, number = min(end + 1, len(block)), number + 1
         if self._open:
             self._feed(block, at, len(block), number)
-        self.lines += block.count(b"\n") + (0 if block.endswith(b"\n") else 1)
-        self.tail = (self.tail + block)[-TAIL_KEPT:]
-        self._note_edges(block)
 
     def _note_edges(self, block: bytes) -> None:
         """First and last time stamp seen, for coverage."""
@@ -118,10 +141,7 @@ class SourceReader:
             self.cut_lines += 1
         return raw[:MAX_LINE].decode("utf-8", "replace").replace("\x00", "\ufffd").rstrip("\r")
 
-    def _candidate(self, block: bytes, start: int, end: int, number: int, names: tuple[str, ...]) -> None:
-        raw = block[start:end]
-        if not self._open and self._repeated(raw, number, names):
-            return
+    def _candidate(self, block: bytes, start: int, raw: bytes, number: int, names: tuple[str, ...]) -> None:
         text = self._text(raw)
         parsed = lines.parse(text)
         if parsed.rank is not None and parsed.host is not None and len(self.rank_hosts) < 100_000:
@@ -142,33 +162,9 @@ class SourceReader:
         if stamp is None:
             for hit in known:
                 hit.own = False
-        elif len(raw) <= MAX_LINE:
-            self._remember(raw, parsed, names, known)
+        elif len(raw) <= MAX_LINE and not any(name in self._rules.accumulators for name in names):
+            self._repeats.remember(raw, parsed, names, known)
         self._start_accumulators(parsed, text, number, names)
-
-    def _repeated(self, raw: bytes, number: int, names: tuple[str, ...]) -> bool:
-        """Count a line whose body, rules and second were seen before; False where it must be read."""
-        for length in self._prefix_lengths:
-            known = self._bodies.get(raw[length:])
-            if known is not None and known.rules == names and known.same_second(raw[:length]):
-                for hit in known.hits:
-                    hit.count += 1
-                    hit.late = (number, raw)
-                return True
-        return False
-
-    def _remember(self, raw: bytes, parsed: Line, names: tuple[str, ...], known: list[Hit]) -> None:
-        if any(name in self._rules.accumulators for name in names):
-            return
-        body = parsed.body.encode("utf-8", "replace")
-        length = len(raw) - len(body)
-        if length <= 0 or raw[length:] != body:
-            return
-        if length not in self._prefix_lengths:
-            self._prefix_lengths = (length, *self._prefix_lengths[:3])
-        if len(self._bodies) >= 1024:
-            self._bodies.clear()
-        self._bodies[body] = Known(raw[:length], names, known)
 
     def _stamp_before(self, block: bytes, start: int) -> Stamp | None:
         """The time of the last line before this one that has one."""
@@ -193,10 +189,12 @@ class SourceReader:
             fields, row = hit
             made = Hit(name, row.symptom, row.emit, fields, number, parsed, text)
             found.append(self._keep(made))
+            if self._distinct[(name, row.symptom, parsed.rank)] > DISTINCT:
+                self._floods.beyond(names, row.symptom, matcher, parsed.body, ranked=parsed.rank is not None)
         return found
 
     def _keep(self, hit: Hit) -> Hit:
-        key = (hit.rule, hit.rank)
+        key = (hit.rule, hit.symptom, hit.rank)
         seen = self._distinct.get(key, 0)
         self._distinct[key] = seen + 1
         if seen < DISTINCT:
@@ -234,7 +232,7 @@ class SourceReader:
             if match is None:
                 continue
             if self._started >= MAX_ACCUMULATORS:
-                self.overflow[(name, None)] = self.overflow.get((name, None), 0) + 1
+                self.overflow[(name, "", None)] = self.overflow.get((name, "", None), 0) + 1
                 continue
             self._started += 1
             fields = {k: v for k, v in match.groupdict().items() if v is not None}
@@ -313,9 +311,31 @@ class SourceReader:
     def all_hits(self) -> list[Hit]:
         """The kept hits, the last ones of an overflow, and the progress rules' last hits."""
         late = [hit for _, queue in sorted(self._late.items(), key=repr) for hit in queue]
+        late += self._late_of_floods()
         for hit in (*self.hits, *late):
             hit.settle()
         return [*self.hits, *late, *self._progress()]
+
+    def _late_of_floods(self) -> list[Hit]:
+        """The last lines of each flood, read after all: they say how it went on."""
+        found: list[Hit] = []
+        for names, kept in sorted(self._floods.late.items()):
+            for number, raw in kept:
+                text = raw[:MAX_LINE].decode("utf-8", "replace")
+                parsed = lines.parse(text)
+                hit = self._matchers[names[0]].match(parsed.body)
+                if hit is not None:
+                    found.append(Hit(names[0], hit[1].symptom, hit[1].emit, hit[0], number, parsed, text))
+        return found
+
+    def beyond_caps(self) -> dict[str, int]:
+        """Rule -> lines that a cap left uncounted in events."""
+        found: dict[str, int] = {}
+        for (name, _symptom, _rank), count in self.overflow.items():
+            found[name] = found.get(name, 0) + count
+        for names, count in self._floods.counted.items():
+            found[names[0]] = found.get(names[0], 0) + count
+        return found
 
     def _progress(self) -> list[Hit]:
         """Progress rules have no needles: searched backwards from the end, last hit only."""

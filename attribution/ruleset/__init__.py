@@ -30,10 +30,11 @@ def bundled_dir() -> Path:
 def load(site: tuple[Path, ...] = (), *, bundled: Path | None = None, samples: bool = True) -> RuleSet:
     """The frozen rule set. Site directories load after the bundled rules; their files are sorted by name.
 
-    Raises RuleError with every problem of every file. `samples=False` skips what only a changed file can break.
+    Raises RuleError with every problem of every file. `samples=False` takes the bundled files as checked; a site's own
+    always are.
     """
-    draft, python = Draft(), list[PythonRule]()
     own = bundled or bundled_dir()
+    draft, python = Draft(None if samples else own), list[PythonRule]()
     digest = hashlib.sha256()
     for folder in (own, *site):
         if not folder.is_dir():
@@ -48,9 +49,9 @@ def load(site: tuple[Path, ...] = (), *, bundled: Path | None = None, samples: b
         draft.link_edge_sets()
         draft.uses.clear()
         for path in (p for p in files if p.suffix == ".py"):
-            python += load_python(path, draft.symptoms, draft.problems)
+            python += load_python(path, draft.symptoms, draft.problems, proven=not samples and folder == own)
     rules = _freeze(draft, python, digest.hexdigest()[:16])
-    _check(draft, rules, own, bool(site) or samples)
+    _check(draft, rules, own, samples)
     if draft.problems:
         raise RuleError(sorted(set(draft.problems)))
     return rules
@@ -90,13 +91,13 @@ def _freeze(draft: Draft, python: list[PythonRule], digest: str) -> RuleSet:
 
 def _check(draft: Draft, rules: RuleSet, own: Path, everything: bool) -> None:
     def mine(file: str) -> bool:
-        return everything or not file.startswith(str(own))
+        return everything or not Path(file).is_relative_to(own)
 
     draft.problems += check.symptom_problems(rules.symptoms, [n for n, s in rules.symptoms.items() if mine(s.file)])
     names = [r.name for r in rules.extractors if mine(r.file)]
     draft.problems += check.rule_problems(rules, names)
     draft.problems += _name_problems(rules)
-    site = [r for r in rules.extractors if not r.file.startswith(str(own)) and r.maturity != "incubating"]
+    site = [r for r in rules.extractors if not Path(r.file).is_relative_to(own) and r.maturity != "incubating"]
     if site:
         draft.problems += over_budget(site)
 

@@ -33,9 +33,13 @@ IMPORTED_RANK = 999
 
 
 class Draft:
-    """What has been read so far. `problems` refuse the set; `warnings` and `refused` do not."""
+    """What has been read so far. `problems` refuse the set; `warnings` do not.
 
-    def __init__(self) -> None:
+    The files under `proven` have passed every check before: their patterns are compiled where they are first used.
+    """
+
+    def __init__(self, proven: Path | None = None) -> None:
+        self._proven = proven
         self.symptoms: dict[str, Symptom] = {}
         self.edge_sets: dict[str, tuple[Explains, ...]] = {}
         self.uses: dict[str, tuple[str, ...]] = {}
@@ -78,11 +82,13 @@ class Draft:
             self.problems.append((str(path), rule.name, f"name is used twice (also in {self.extractors[rule.name].file})"))
             return
         try:
-            derived = options(rule.pattern)
-            compile_pattern(rule.pattern)
-            if rule.unless:
-                compile_pattern(rule.unless)
+            proven = self._proven is not None and path.is_relative_to(self._proven)
+            derived = [] if proven and rule.needles else options(rule.pattern)
             found = [frozenset(n.lower() for n in rule.needles)] if rule.needles else derived
+            if not proven:
+                compile_pattern(rule.pattern)
+                if rule.unless:
+                    compile_pattern(rule.unless)
         except UnsupportedPatternError as error:
             self.problems.append((str(path), rule.name, f"match_re: {error}"))
             return
@@ -147,7 +153,7 @@ def _add_extractor(draft: Draft, table: ExtractorTable, path: Path) -> None:
             name=table.name, pattern=table.match_re, unless=table.unless_re, emit=table.emit.type,
             symptom=table.emit.symptom, reads=reads, needles=table.needles, fields=table.fields, file=str(path),
             maturity=table.maturity, before=table.context.before, after=table.context.after, match=table.match,
-            no_match=table.no_match, refs=table.refs, known_gaps=table.known_gaps, last_only=table.last_only,
+            no_match=table.no_match, refs=table.refs, known_gaps=table.known_gaps, last_only=table.last_only, also=table.also,
         ),
         path,
     )  # fmt: skip
@@ -155,6 +161,8 @@ def _add_extractor(draft: Draft, table: ExtractorTable, path: Path) -> None:
 
 def _fill(value: Any, member: Mapping[str, Any]) -> Any:
     if isinstance(value, str):
+        if "%" not in value:
+            return value
         for key, word in member.items():
             if isinstance(word, (str, int)):
                 value = value.replace(f"%{key}%", str(word))
@@ -210,7 +218,7 @@ def _add_catalog(draft: Draft, catalog: CatalogTable, path: Path) -> None:
         Extractor(
             name=catalog.name, pattern=catalog.match_re, unless=catalog.unless_re, emit="bad_node", symptom="", reads=reads,
             needles=catalog.needles, fields=catalog.fields, rows=found, other=other, file=str(path),
-            maturity=catalog.maturity, match=catalog.match, no_match=catalog.no_match, refs=catalog.refs,
+            maturity=catalog.maturity, match=catalog.match, no_match=catalog.no_match, refs=catalog.refs, also=catalog.also,
         ),
         path,
     )  # fmt: skip

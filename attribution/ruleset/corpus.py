@@ -13,13 +13,15 @@ SIZE = 20_000
 RARE = 5
 
 
-@cache
 def healthy_lines(folder: Path | None = None) -> tuple[str, ...]:
     """The corpus, the same each time. `folder` holds *.log files of templates."""
-    if folder is None:
-        from attribution.ruleset import bundled_dir
+    from attribution.ruleset import bundled_dir
 
-        folder = bundled_dir() / "healthy"
+    return _grown(folder or bundled_dir() / "healthy")
+
+
+@cache
+def _grown(folder: Path) -> tuple[str, ...]:
     rare: list[str] = []
     common: list[str] = []
     for path in sorted(folder.glob("*.log")):

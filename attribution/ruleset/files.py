@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from attribution.errors import RuleError
-from attribution.model import Action, Domain, EmitType, Maturity, Owner, Role, Scope, Strict
+from attribution.model import Action, Domain, EmitType, Maturity, Mutation, Owner, Role, Scope, Strict
 
 Problem = tuple[str, str, str]
 
@@ -74,6 +74,7 @@ class ExtractorTable(Strict, frozen=True, kw_only=True):
     refs: tuple[str, ...] = ()
     maturity: Maturity = "stable"
     last_only: bool = False
+    also: dict[Mutation, str] = {}
 
 
 class FamilyTable(Strict, frozen=True, kw_only=True):
@@ -104,6 +105,7 @@ class CatalogTable(Strict, frozen=True, kw_only=True):
     needles: tuple[str, ...] = ()
     refs: tuple[str, ...] = ()
     maturity: Maturity = "stable"
+    also: dict[Mutation, str] = {}
 
 
 class MetricTable(Strict, frozen=True, kw_only=True):

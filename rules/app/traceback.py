@@ -20,8 +20,11 @@ MARKS = re2.compile(r"^[~^ ]+$")
 DIRECT = "The above exception was the direct cause"
 HANDLING = "During handling of the above exception"
 WRAPPED = re2.compile(
-    r"^\w+: Caught \w+ in (?:DataLoader worker process|replica|pin memory thread)|^ray\.exceptions\.RayTaskError|-- Process \d+ terminated"
+    r"^[\w.]+: Caught \w+ in (?:DataLoader worker process|replica|pin memory thread)|^ray\.exceptions\.RayTaskError|"
+    r"ProcessRaisedException|^(?:Base)?ExceptionGroup"
 )
+COLOUR = re2.compile("\x1b\\[[0-9;]*m")
+GROUPED = re2.compile(r"^( *)[|+][-+|]?")
 # What an exception says when it only repeats that a peer, a collective or a child process failed.
 ECHO = re2.compile(
     r"(?i)nccl|gloo|DistBackendError|DistNetworkError|DistStoreError|TCPStore|rendezvous|c10d|distributed\.store|"
@@ -34,9 +37,14 @@ STOPPED = re2.compile(r"^(?:KeyboardInterrupt|GeneratorExit|asyncio\.exceptions\
 LOOKUP = re2.compile(
     r"^(?:KeyError|AttributeError|IndexError|StopIteration|ModuleNotFoundError|ImportError|FileNotFoundError|queue\.Empty|_queue\.Empty|[\w.]*TimeoutError|[\w.]*HTTPError|[\w.]*NewConnectionError|[\w.]*MaxRetryError|[\w.]*gaierror)"
 )
+# The network's own words come first in a chain of which the library that wanted the connection says what it was for.
+LOW_LEVEL = re2.compile(
+    r"^OSError: \[Errno (?:101|110|113)\]|gaierror|NewConnectionError|NameResolutionError|MaxRetryError|ConnectTimeout|SSLError|LocalProtocolError"
+)
 LIBRARY = re2.compile(r"site-packages/|dist-packages/|/lib/python\d|^<|torchrun$|/bin/\w+$")
 PROGRESS = re2.compile(r"(?i)(?:\biteration:? +|\bstep:? +|\bstep[=/])(\d{1,9})\b|(?:\] ?\[| )(\d{1,9})/\d{1,9}[\]: ]")
-WATCHED = 60
+WATCHED, WRAPPED_LINES, MOST = 60, 8, 20
+BETWEEN = "  ||  "
 RULE = "python-traceback"
 
 
@@ -44,7 +52,7 @@ class Chain:
     """Reads a traceback, its exception, and the exceptions that it led to; then watches whether the run goes on."""
 
     def __init__(self, line: str) -> None:
-        self.base = len(line) - len(line.lstrip())
+        self.base = indent(line)
         self.known_base = False
         self.frames: list[tuple[str, str, str]] = []
         self.done: list[tuple[str, str, list[tuple[str, str, str]]]] = []
@@ -54,6 +62,7 @@ class Chain:
         self.steps: list[int] = []
 
     def feed(self, text: str) -> bool:
+        text = GROUPED.sub(r"\1  ", COLOUR.sub("", text))
         return self._frame_or_exception(text) if self.in_frames else self._after(text)
 
     def _frame_or_exception(self, text: str) -> bool:
@@ -61,36 +70,37 @@ class Chain:
         frame = FRAME.match(words)
         if frame is not None:
             if not self.known_base:
-                self.base, self.known_base = max(0, len(text) - len(text.lstrip()) - 2), True
+                self.base, self.known_base = max(0, indent(text) - 2), True
             if len(self.frames) < 400:
                 self.frames.append((frame.group(1), frame.group(2), frame.group(3) or ""))
             return True
-        indent = len(text) - len(text.lstrip())
         named = NAMED.match(words) or DOTTED.match(words)
-        if words and named and indent <= self.base and not MARKS.match(words):
+        if words and named and indent(text) <= self.base and not MARKS.match(words):
             self.done.append((self.link, words[:400], self.frames))
-            self.frames, self.in_frames = [], False
+            self.frames, self.in_frames, self.lines_after, self.link = [], False, 0, ""
         return True
 
     def _after(self, text: str) -> bool:
         words = text.strip()
         self.lines_after += 1
-        if words.startswith(DIRECT) or words.startswith(HANDLING):
+        wrapped = WRAPPED.search(self.done[-1][1]) is not None and self.lines_after < WRAPPED_LINES
+        if words.startswith((DIRECT, HANDLING)):
             self.link = "direct" if words.startswith(DIRECT) else "handling"
-            self.lines_after = 0
         elif HEADER.search(words):
-            wrapped = WRAPPED.search(self.done[-1][1]) is not None
-            if self.link == "used" and not wrapped:
+            if not self.link and not wrapped:
                 return False
-            if wrapped:
-                self.link = "wrapped"
-            self.in_frames, self.known_base, self.base = True, False, len(text) - len(text.lstrip())
-            return len(self.done) < 20
-        elif words and self.link != "used" and self.lines_after > 3:
-            self.link = "used"
-        if self._goes_on(words):
+            return self._next(text)
+        elif wrapped and FRAME.match(words):
+            return self._next(text) and self._frame_or_exception(text)
+        elif self._goes_on(words):
             return False
         return self.lines_after < WATCHED
+
+    def _next(self, text: str) -> bool:
+        """The next exception of the chain begins."""
+        self.link = self.link or "wrapped"
+        self.in_frames, self.known_base, self.base = True, False, indent(text)
+        return len(self.done) < MOST
 
     def _goes_on(self, words: str) -> bool:
         """Three progress lines in even steps: what a log shows whose run went on."""
@@ -115,21 +125,25 @@ class Chain:
         last = self.steps[-3:]
         if len(last) == 3 and last[1] - last[0] == last[2] - last[1] > 0:
             fields["went_on_from"], fields["went_on_by"] = str(last[2]), str(last[2] - last[1])
+        others = [other[:160] for number, (_, other, _) in enumerate(self.done) if number != first]
+        if others:
+            fields["others"] = BETWEEN.join(others)
         yield Accumulated(symptom=symptom_of(said), fields=fields)
-        for number, (_, other, _) in enumerate(self.done):
-            if number != first:
-                yield Accumulated(symptom="py.chained", emit="info", fields={"said": other[:240]})
 
     def _root(self) -> int:
         """The exception that began it: the first that is no echo and no lookup that led to a better one."""
         for number, (_, said, _) in enumerate(self.done):
             later = self.done[number + 1 :]
-            if later and (WRAPPED.search(said) or ECHO.search(said)):
+            if later and (WRAPPED.search(said) or ECHO.search(said) or LOW_LEVEL.search(said)):
                 continue
             if later and later[0][0] == "handling" and LOOKUP.match(said):
                 continue
             return number
         return len(self.done) - 1
+
+
+def indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def symptom_of(said: str) -> str:
@@ -147,6 +161,7 @@ def place(frames: list[tuple[str, str, str]]) -> dict[str, str]:
     found = {"file": file[-200:], "lineno": line, "function": function[:80]}
     if frames[-1] != own[-1]:
         found["raised_in"] = f"{frames[-1][0][-120:]}:{frames[-1][1]}"
+        found["in_call"] = frames[-1][2][:80]
     return found
 
 
@@ -168,11 +183,11 @@ def place(frames: list[tuple[str, str, str]]) -> dict[str, str]:
             "    main()",
             "acme.errors.TrainingFailed: step 4",
         ),
-        expect=("py.chained", "py.traceback"),
+        expect=("py.traceback",),
         quiet=("the manual says: a traceback (most recent call first) is printed",),
     ),
 )
-def python_traceback(fields: Mapping[str, str], line: str) -> Lines:
+def python_traceback(_fields: Mapping[str, str], line: str) -> Lines:
     """A traceback and all that is chained to it, as one event."""
     return Chain(line)
 
@@ -197,39 +212,43 @@ def one_exception_one_event(view: View) -> Iterable[Change]:
     for e in view.live():
         if e.kind == "app" and e.rule != RULE and e.emit in ("bad_node", "bad_peers") and view.role(e) != "context":
             precise.setdefault(e.source, []).append(e)
-    stands: dict[tuple[str, int, int | None], str] = {}
+    chains = [e for e in view.live() if e.rule == RULE]
     told: set[str] = set()
-    for chain in (e for e in view.live() if e.rule == RULE and e.symptom != "py.chained"):
-        same = matching(chain, precise)
-        stands[(chain.source, chain.line, chain.rank)] = same[0].id if same else chain.id
-        if not same:
-            continue
-        one = same[0]
-        yield Demote(event=chain.id, reason=f"its exception is read more precisely as {one.symptom}", by=one.id)
-        if one.id not in told and "file" in chain.fields:
-            told.add(one.id)
-            fields = {k: v for k, v in chain.fields.items() if k != "said"}
-            yield Retag(event=one.id, symptom=one.symptom, reason="the traceback above it tells where", fields=fields)
-    yield from later_ones(view, precise, stands)
-
-
-def later_ones(
-    view: View, precise: Mapping[str, list[Event]], stands: Mapping[tuple[str, int, int | None], str]
-) -> Iterable[Change]:
-    """What the chained exceptions amount to: consequences of the one that began the chain."""
     gone: set[str] = set()
-    for later in view.of("py.chained"):
-        first = stands.get((later.source, later.line, later.rank))
-        nested = [e for e in view.live() if e.rule == RULE and e.source == later.source and e.line > later.line]
-        for one in (*matching(later, precise), *(n for n in nested if n.fields.get("said") == later.fields.get("said"))):
-            if first is not None and one.id != first and one.id not in gone and one.line >= later.line:
+    for chain in chains:
+        if chain.id in gone:
+            continue
+        same = matching(chain, chain.fields.get("said", ""), precise)
+        stands = same[0].id if same else chain.id
+        if same:
+            yield Demote(event=chain.id, reason=f"its exception is read more precisely as {same[0].symptom}", by=stands)
+        if same and stands not in told and "file" in chain.fields:
+            told.add(stands)
+            fields = {k: v for k, v in chain.fields.items() if k not in ("said", "others")}
+            yield Retag(event=stands, symptom=same[0].symptom, reason="the traceback above it tells where", fields=fields)
+        for one in later_ones(chain, chains, precise):
+            if one.id not in gone | {stands}:
                 gone.add(one.id)
-                yield Demote(event=one.id, reason="it was raised while an earlier exception was handled", by=first)
+                yield Demote(
+                    event=one.id, reason="it belongs to the same chain of exceptions, and another one began it", by=stands
+                )
 
 
-def matching(chain: Event, precise: Mapping[str, list[Event]]) -> list[Event]:
+def later_ones(chain: Event, chains: list[Event], precise: Mapping[str, list[Event]]) -> Iterable[Event]:
+    """What the chain's other exceptions amount to: their own lines, and the tracebacks that they are printed with."""
+    for said in chain.fields.get("others", "").split(BETWEEN):
+        yield from (e for e in matching(chain, said, precise) if e.line >= chain.line)
+    for other in chains:
+        if other.source == chain.source and other.rank == chain.rank and chain.line < other.line:
+            said = other.fields.get("said", "")
+            if said and (
+                said[:160] in chain.fields.get("others", "") or ("chain" in chain.fields and said == chain.fields.get("said"))
+            ):
+                yield other
+
+
+def matching(chain: Event, said: str, precise: Mapping[str, list[Event]]) -> list[Event]:
     """Precise events whose line is this exception's line."""
-    said = chain.fields.get("said", "")
     if not said:
         return []
     found = [
@@ -237,9 +256,9 @@ def matching(chain: Event, precise: Mapping[str, list[Event]]) -> list[Event]:
         for e in precise.get(chain.source, ())
         if said in e.text and (e.rank is None or chain.rank is None or e.rank == chain.rank)
     ]
-    return sorted(found, key=lambda e: (view_rank(e), e.line))
+    return sorted(found, key=lambda e: (pythons_own(e), e.line))
 
 
-def view_rank(e: Event) -> bool:
+def pythons_own(e: Event) -> bool:
     """Python's own families after whatever is more precise."""
     return e.symptom.startswith("py.")

@@ -6,10 +6,17 @@ from collections.abc import Iterable
 
 import re2
 
-from attribution.rule import Change, Event, Example, Stated, View, event, filter_rule
+from attribution.rule import Change, Event, Example, Retag, Stated, View, event, filter_rule
 
 _PREVIOUS = re2.compile(r"caused by previous Xid (\d{1,4})")
 CLOSE = 600.0
+# What a number means where only XID 45 is left to name it (the kernel's ring buffer has wrapped).
+MEANS = {
+    "13": "gpu.gr_exception", "31": "gpu.mmu_fault", "48": "gpu.ecc_dbe", "62": "gpu.pmu", "74": "nvl.xid74", "79": "gpu.off_bus",
+    "94": "gpu.ecc_contained", "95": "gpu.ecc_uncontained", "109": "gpu.ctxsw_timeout", "119": "gpu.gsp_timeout",
+    "120": "gpu.gsp_error", "140": "gpu.ecc_escape", "144": "nvl.saw", "145": "nvl.victim", "146": "nvl.tlw", "149": "nvl.netir",
+    "150": "nvl.mse", "171": "gpu.dram_uncorr", "172": "gpu.sram_uncorr",
+}  # fmt: skip
 
 
 def _behind(view: View, removal: Event, number: str) -> list[Event]:
@@ -71,3 +78,33 @@ def xid_45_names_its_cause(view: View) -> Iterable[Change]:
             if cause.id not in stated and cause.symptom not in ("nvl.victim", "nvl.peer_down", "nvl.peer_thermal"):
                 stated.add(cause.id)
                 yield Stated(event=cause.id, reason=f"XID 45 of the same GPU says that XID {named.group(1)} caused it")
+
+
+@filter_rule(
+    name="xid-45-names-a-lost-line",
+    stage="EARLY",
+    example=Example(
+        given=(
+            event(
+                "gpu.preempt_removal", "n1", gpu="0000:dc:00", time=6.0, xid="45", msg="Ch 00000001 caused by previous Xid 149"
+            ),
+        ),
+        expect=("retag gpu.preempt_removal nvl.netir",),
+        quiet=(
+            event("nvl.netir", "n1", gpu="0000:dc:00", time=5.0, xid="149"),
+            event(
+                "gpu.preempt_removal", "n1", gpu="0000:dc:00", time=6.0, xid="45", msg="Ch 00000001 caused by previous Xid 149"
+            ),
+        ),
+    ),
+)
+def xid_45_names_a_lost_line(view: View) -> Iterable[Change]:
+    """The line of the fault itself is gone, but XID 45 still names its number: one such line per GPU stands for it."""
+    seen = {(e.node, e.gpu, e.fields.get("xid")) for e in view.events}
+    for removal in view.of("gpu.preempt_removal"):
+        named = _PREVIOUS.search(removal.fields.get("msg", ""))
+        number = named.group(1) if named else ""
+        if number in MEANS and (removal.node, removal.gpu, number) not in seen:
+            seen.add((removal.node, removal.gpu, number))
+            why = f"XID 45 says that XID {number} caused it, and that line is not in the log"
+            yield Retag(event=removal.id, symptom=MEANS[number], reason=why, fields={"xid": number})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribution.rule import Change, Demote, Event, Example, View, event, filter_rule
+from attribution.rule import Change, Demote, Event, Example, Retag, View, event, filter_rule
 
 OWN = (
     "nvl.signal_integrity", "nvl.cable", "nvl.unit_fatal", "nvl.poison", "nvl.netir", "nvl.mse", "nvl.saw", "nvl.tlw", "nvl.rlw",
@@ -77,3 +77,23 @@ def nvlink_link_reasons_of_one_gpu(view: View) -> Iterable[Change]:
         ]
         if same:
             yield Demote(event=e.id, reason="another line of this burst gives the reason", by=same[0].id)
+
+
+@filter_rule(
+    name="nvlink-victims-of-one-board",
+    stage="LATE",
+    example=Example(
+        given=(event("nvl.victim", "n1", gpu="0000:66:00", time=9.0), event("nvl.victim", "n1", gpu="0000:76:00", time=9.0)),
+        expect=("retag nvl.victim nvl.tray", "retag nvl.victim nvl.tray"),
+        quiet=(event("nvl.victim", "n1", gpu="0009:01:00", time=9.0), event("nvl.victim", "n2", gpu="0008:01:00", time=9.0)),
+    ),
+)
+def nvlink_victims_of_one_board(view: View) -> Iterable[Change]:
+    """On HGX boards (PCI domain 0000) every NVLink ends inside the node: lost packets of one node are that node's own.
+
+    GPUs of a rack with NVLink between its trays have other PCI domains: there the fault can be anywhere.
+    """
+    lost = view.of("nvl.victim")
+    if lost and len({e.node for e in lost}) == 1 and all((e.gpu or "").startswith("0000:") for e in lost):
+        for e in lost:
+            yield Retag(event=e.id, symptom="nvl.tray", reason="all links of this board stay inside the node")

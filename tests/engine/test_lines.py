@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribution.engine.lines import parse
+from attribution.engine.lines import parse, quoted
 from attribution.engine.stamps import Zone, iso
 
 REFERENCE = 1_772_425_000.0  # 2026-03-02
@@ -138,3 +138,38 @@ def test_any_text_parses(text):
 )
 def test_prefixes_in_any_order_parse(parts):
     parse("".join(parts) + "x")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# GPU is lost",
+        "+ grep -c 'GPU is lost' out.txt",
+        "++ echo GPU is lost",
+        "[rank3]: Namespace(stop_on='GPU is lost')",
+        "args = Namespace(stop_on='GPU is lost')",
+        "usage: train.py [--stop-on TEXT]",
+        "  --stop-on TEXT   stop where the output says GPU is lost",
+        "tests/test_faults.py::test_detects[GPU is lost] PASSED",
+    ],
+)
+def test_a_line_that_only_quotes(line):
+    assert quoted(parse(line).body)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GPU is lost",
+        "#  SIGSEGV (0xb) at pc=0x00007f1",
+        "#0  0x00007ffff in raise () from /lib64/libc.so.6",
+        "  + Exception Group Traceback (most recent call last):",
+        "-bash: torchrun: command not found",
+        "--- Logging error ---",
+        "- ValueError: x",
+        "FAILED tests/test_a.py::test_b - RuntimeError: CUDA out of memory",
+        "srun: error: usage: limit exceeded",
+    ],
+)
+def test_a_line_that_speaks_for_itself(line):
+    assert not quoted(parse(line).body)

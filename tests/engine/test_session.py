@@ -195,3 +195,31 @@ def test_hostile_lines_neither_crash_nor_blame(line):
 def test_any_bytes_attribute(data):
     case = bundle(Source(path="a", kind="app", node="n1"), Source(path="k", kind="kern", node="n2"))
     msgspec.json.encode(attribute(RULES, case, {"a": data, "k": b"NVRM: " + data}))
+
+
+def flooded(make, count=6000):
+    case = bundle(Source(path="k", kind="kern", node="n1"))
+    lines = [f"Mar  2 04:{i // 1000:02d}:{i // 20 % 50:02d} n1 kernel: {make(i)}" for i in range(count)]
+    return case, "\n".join(lines) + "\n"
+
+
+def test_a_flood_of_one_line_is_counted_to_the_last():
+    case, text = flooded(lambda i: "NVRM: GPU 0000:3b:00.0 is lost")
+    verdict = attribute(RULES, case, {"k": text})
+    assert sum(s.count for s in verdict.symptoms) == 6000
+    assert verdict.symptoms[0].evidence[-1].line == 6000
+
+
+def test_another_fault_inside_a_flood_is_seen():
+    case, text = flooded(lambda i: "NVRM: GPU 0000:86:00.0 is lost" if i == 3333 else f"NVRM: GPU 0000:3b:00.0 is lost #{i}")
+    verdict = attribute(RULES, case, {"k": text})
+    assert any("0000:86" in t.what or t.line == 3334 for t in verdict.trail if t.stage == "EXTRACT")
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_floods_give_the_same_with_either_prefilter(fast):
+    case, text = flooded(lambda i: f"NVRM: GPU 0000:3b:00.0 is lost {i % 29}")
+    verdict = attribute(RULES, case, {"k": text}, fast=fast)
+    assert sum(s.count for s in verdict.symptoms) == 6000
+    (cover,) = [c for c in verdict.coverage if c.source == "k"]
+    assert cover.lines == 6000

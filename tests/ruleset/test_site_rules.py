@@ -191,3 +191,38 @@ def test_rules_do_not_depend_on_the_directory_order(tmp_path):
     first, second = ruleset.load((folder,)), ruleset.load((folder,))
     assert first.hash == second.hash
     assert list(first.symptoms) == list(second.symptoms)
+
+
+def test_bundled_files_are_taken_as_checked_and_a_sites_never_are(tmp_path):
+    broken = GOOD.replace("rack r17", "rack").replace("(?P<rack>", "(?P<rack>\\\\Z")
+    bundled, site = tmp_path / "bundled", tmp_path / "rules.d"
+    bundled.mkdir()
+    site.mkdir()
+    (bundled / "a.toml").write_text(broken)
+    assert ruleset.load(bundled=bundled, samples=False).symptoms
+    with pytest.raises(RuleError, match="site-leak"):
+        ruleset.load(bundled=bundled)
+    (bundled / "a.toml").unlink()
+    (site / "a.toml").write_text(broken)
+    with pytest.raises(RuleError, match="site-leak"):
+        ruleset.load((site,), bundled=bundled, samples=False)
+
+
+def test_a_pattern_is_compiled_when_a_line_asks_for_it(monkeypatch):
+    def refuse(pattern: str):
+        raise AssertionError(pattern)
+
+    monkeypatch.setattr("attribution.ruleset.build.compile_pattern", refuse)
+    monkeypatch.setattr("attribution.engine.rules.compile_pattern", refuse)
+    assert ruleset.load(samples=False).matchers
+
+
+def test_sessions_share_the_prefilter_of_a_kind():
+    rules = ruleset.load(samples=False)
+    assert rules.prefilter("app") is rules.prefilter("app")
+    assert rules.prefilter("app") is not rules.prefilter("kern")
+
+
+def test_also_needs_a_known_kind(tmp_path):
+    assert load(tmp_path, GOOD.replace("reads =", 'also = { tag = "any daemon says it" }\nreads ='))
+    assert "also" in refused(tmp_path, GOOD.replace("reads =", 'also = { anything = "it is so" }\nreads ='))

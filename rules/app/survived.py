@@ -1,0 +1,222 @@
+"""Which errors a run survived, which crashes came after its work was done, and which retries worked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attribution.rule import Change, Demote, Event, Example, Retag, View, event, filter_rule
+
+OURS = (
+    "py.*", "pt.*", "ds.*", "dl.*", "ck.*", "num.*", "oom.cuda", "oom.hip", "oom.bad_alloc", "cuda.*", "cublas.*", "cudnn.*",
+    "jit.*", "jax.*", "ray.*", "vllm.*", "disk.*", "fs.*", "nfs.stale", "fuse.dead", "shm.full", "nat.*", "mg.parallel",
+)  # fmt: skip
+OWN_GAP, BORROWED_GAP, LONGEST = 60.0, 300.0, 14 * 86400.0
+STEPS_AFTER = 100
+
+
+@filter_rule(
+    name="the-run-went-on",
+    stage="LATE",
+    example=Example(
+        given=(
+            event("py.value", kind="app", source="a", line=10, time=100.0),
+            event("app.progress", kind="app", source="a", line=90, time=400.0, emit="info", step="40"),
+        ),
+        expect=("demote py.value",),
+        quiet=(
+            event("py.value", kind="app", source="a", line=95, time=390.0),
+            event("app.progress", kind="app", source="a", line=90, time=400.0, emit="info", step="40"),
+        ),
+    ),
+)
+def went_on(view: View) -> Iterable[Change]:
+    """An error that was caught and logged is not why the run ended: clear progress of the same process came later.
+    Output that a dying process flushes may also stand after its traceback, so a few lines are no proof.
+    """
+    steps: dict[str, list[Event]] = {}
+    for e in view.of("app.progress"):
+        steps.setdefault(e.source, []).append(e)
+    deaths = view.of("slurm.task_exit", "pt.childfailed", "nat.segv", "nat.abort", "nat.sigkill")
+    for e in view.of(*OURS):
+        if e.kind != "app" or view.role(e) in ("context", "teardown"):
+            continue
+        for later in steps.get(e.source, ()):
+            died = any(d.source == e.source and e.last_line <= d.line < later.line and d.id != e.id for d in deaths)
+            if not died and same_process(e, later) and (by_time(e, later) or by_steps(e, later)):
+                yield Demote(event=e.id, reason=f"the run went on after it (progress at line {later.line})", by=None)
+                break
+
+
+def same_process(e: Event, later: Event) -> bool:
+    return e.rank is None or later.rank is None or e.rank == later.rank
+
+
+def by_time(e: Event, later: Event) -> bool:
+    last = e.last_time if e.last_time is not None else e.time
+    if (
+        last is None
+        or later.time is None
+        or not later.own_time
+        or later.line <= max(e.line, e.last_line)
+        or later.clock != e.clock
+    ):
+        return False
+    return (OWN_GAP if e.own_time else BORROWED_GAP) <= later.time - last <= LONGEST
+
+
+def by_steps(e: Event, later: Event) -> bool:
+    """Even steps right after the traceback, and a hundred more of them by the end."""
+    at, by = number(e.fields.get("went_on_from")), number(e.fields.get("went_on_by"))
+    step = number(later.fields.get("step") or later.fields.get("step2") or later.fields.get("step3"))
+    return at is not None and by is not None and step is not None and by > 0 and (step - at) / by >= STEPS_AFTER
+
+
+def number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None
+
+
+ENDED = frozenset({"CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "REQUEUED", "COMPLETED"})
+
+
+@filter_rule(
+    name="crash-after-planned-exit",
+    stage="LATE",
+    example=Example(
+        given=(
+            event("mg.signal_exit", kind="app", source="a", line=3, emit="interesting_node"),
+            event("nat.segv", kind="app", source="a", line=4),
+        ),
+        expect=("retag nat.segv nat.exit_crash",),
+        quiet=(
+            event("nat.segv", kind="app", source="a", line=2),
+            event("mg.signal_exit", kind="app", source="a", line=3, emit="interesting_node"),
+        ),
+    ),
+)
+def crash_after_planned_exit(view: View) -> Iterable[Change]:
+    """The program said that it stops as planned; what crashes after that is its teardown."""
+    state = (view.attempt.state.split() or [""])[0].rstrip("+")
+    for planned in view.of("mg.signal_exit"):
+        for e in view.of("nat.*", "py.*", "cuda.*", "dl.*"):
+            if e.source != planned.source or e.line <= planned.line or view.role(e) in ("context", "teardown"):
+                continue
+            if state in ENDED or not e.symptom.startswith("nat."):
+                yield Demote(event=e.id, reason="it came after the program's own planned exit", by=planned.id)
+            elif view.role(e) == "root" and e.symptom != "nat.exit_crash":
+                yield Retag(event=e.id, symptom="nat.exit_crash", reason="it came after the program's own planned exit")
+
+
+WAITING = ("nccl.watchdog", "nccl.heartbeat", "gloo.*", "rdzv.store_timeout", "slurm.timeout", "dl.timeout", "jax.coord")
+
+
+@filter_rule(
+    name="retry-that-worked",
+    stage="LATE",
+    example=Example(
+        given=(event("ds.stream_timeout", kind="app", source="a", line=5),),
+        expect=("demote ds.stream_timeout",),
+        quiet=(
+            event("ds.stream_timeout", kind="app", source="a", line=5),
+            event("dl.timeout", kind="app", source="a", line=4),
+        ),
+    ),
+)
+def retry_that_worked(view: View) -> Iterable[Change]:
+    """A slow request is a cause only where ranks then waited too long; where a node's own log shows a fault, it is not
+    needed as one.
+    """
+    other = [e for e in view.live() if e.kind not in ("app", "record") and view.role(e) == "root" and e.emit != "info"]
+    for e in view.of("ds.stream_timeout"):
+        if "file" in e.fields:
+            continue
+        if not view.of(*WAITING):
+            yield Demote(event=e.id, reason="requests are repeated, and nothing shows that ranks waited for this one")
+        elif other:
+            yield Demote(event=e.id, reason=f"{other[0].symptom} is shown by a log of the node", by=other[0].id)
+
+
+@filter_rule(
+    name="heartbeat-of-a-living-task",
+    stage="LATE",
+    example=Example(
+        given=(event("jax.coord", kind="app", task="/job:jax_worker/replica:0/task:0"),),
+        expect=("retag jax.coord jax.init_timeout",),
+        quiet=(event("jax.coord", kind="app", task="/job:jax_worker/replica:0/task:0"), event("py.value", kind="app")),
+        attempt={"nodes": ("n1",)},
+    ),
+)
+def heartbeat_of_a_living_task(view: View) -> Iterable[Change]:
+    """One node, one task, and it reports the loss of its own heartbeat: it was alive, and too busy to answer in time."""
+    roots = [e for e in view.live() if view.role(e) == "root" and e.emit != "info" and e.kind != "record"]
+    lost = view.of("jax.coord")
+    if len(view.attempt.nodes) > 1 or roots or len({e.fields.get("task") for e in lost} - {None}) != 1:
+        return
+    for e in lost:
+        yield Retag(
+            event=e.id, symptom="jax.init_timeout", reason="no other task was there to die, and this one reported it itself"
+        )
+
+
+@filter_rule(
+    name="device-error-seen-by-driver",
+    stage="LATE",
+    example=Example(
+        given=(event("cuda.other", kind="app", source="a"), event("gpu.off_bus", "n1", kind="kern", source="k")),
+        expect=("demote cuda.other",),
+        quiet=(event("cuda.other", kind="app", source="a"), event("py.value", kind="app", source="a")),
+    ),
+)
+def seen_by_driver(view: View) -> Iterable[Change]:
+    """What the CUDA runtime reports of a device, the driver's own line on a node of the attempt says better."""
+    drivers = [
+        e for e in view.of("gpu.*", "nvl.*", "nvsw.*") if e.kind != "app" and view.role(e) == "root" and e.emit == "bad_node"
+    ]
+    for e in view.of("cuda.other", "cuda.peer", "cuda.device_lost", "cublas.alloc", "oom.gpu_unusable"):
+        for driver in drivers:
+            same = e.node is None or driver.node is None or e.node == driver.node
+            if same and not (e.own_time and driver.own_time and (e.time or 0.0) < (driver.time or 0.0) - 60):
+                yield Demote(event=e.id, reason=f"the driver's own line says it: {driver.symptom}", by=driver.id)
+                break
+
+
+CRASHED = ("139:0", "0:11", "0:139")
+
+
+@filter_rule(
+    name="crash-only-in-kernel-log",
+    stage="LATE",
+    example=Example(
+        given=(event("nat.segv_kernel", "n1", program="md.x", pid="4", emit="interesting_node", time=900.0),),
+        expect=("retag nat.segv_kernel nat.segv",),
+        quiet=(event("nat.segv_kernel", "n1", program="sshd", pid="4", emit="interesting_node", time=900.0),),
+        attempt={"exit_code": "139:0"},
+    ),
+)
+def crash_only_in_kernel_log(view: View) -> Iterable[Change]:
+    """The attempt ended by signal 11 and its output does not say so: the kernel's record of the crash speaks for it."""
+    codes = {view.attempt.exit_code, *(s.exit_code for s in view.attempt.steps)}
+    if not codes & set(CRASHED) or view.of("nat.segv", "nat.bus", live=False):
+        return
+    for e in view.of("nat.segv_kernel"):
+        if e.fields.get("program", "") not in SYSTEM and not e.before_start:
+            yield Retag(event=e.id, symptom="nat.segv", reason="the attempt ended by this signal, and no other line says where")
+
+
+SYSTEM = frozenset(
+    {
+        "sshd",
+        "systemd",
+        "slurmd",
+        "slurmstepd",
+        "munged",
+        "nscd",
+        "sssd",
+        "dbus-daemon",
+        "rsyslogd",
+        "nvidia-smi",
+        "dcgmi",
+        "nv-hostengine",
+        "node_exporter",
+        "snmpd",
+    }
+)

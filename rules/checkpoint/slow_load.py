@@ -1,0 +1,53 @@
+"""A collective that timed out while the checkpoint was still being loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attribution.rule import Add, Change, Event, Example, View, event, filter_rule
+
+WAITED = ("nccl.watchdog", "rdzv.store_timeout", "ck.timeout")
+SHORTEST, LONGEST = 30.0, 7200.0
+
+
+@filter_rule(
+    name="collective-timed-out-while-loading",
+    stage="LATE",
+    example=Example(
+        given=(
+            event("ck.loading", kind="app", emit="info", source="a", line=3, time=20.0),
+            event("ck.timeout", kind="app", source="a", line=9, time=640.0),
+        ),
+        expect=("add ck.slow",),
+        quiet=(
+            event("ck.loading", kind="app", emit="info", source="a", line=3, time=20.0),
+            event("app.checkpoint_loaded", kind="app", emit="info", source="a", line=4, time=400.0),
+            event("ck.timeout", kind="app", source="a", line=9, time=640.0),
+        ),
+    ),
+)
+def timed_out_while_loading(view: View) -> Iterable[Change]:
+    """The last thing that the run did was to load; no step, no finished load, no other cause: the load was too slow."""
+    roots = [e for e in view.live() if view.role(e) == "root" and e.emit in ("bad_node", "bad_peers") and e.kind != "record"]
+    if roots or view.of("nccl.desync"):
+        return
+    waited = [e for e in view.of(*WAITED) if view.role(e) == "cascade"]
+    for e in view.of("ck.loading")[:1]:
+        later = [w.line for w in waited if w.source == e.source and w.line > e.line and SHORTEST <= seconds(e, w) <= LONGEST]
+        ends = [
+            d.line for d in view.of("app.progress", "app.checkpoint_loaded", "app.checkpoint_saved") if d.source == e.source
+        ]
+        if later and not any(e.line < line < min(later) for line in ends):
+            yield Add(event=slow(e), reason="a collective timed out while the load was the last thing that the run did")
+
+
+def seconds(a: Event, b: Event) -> float:
+    return b.time - a.time if a.time is not None and b.time is not None and a.clock == b.clock else -1.0
+
+
+def slow(e: Event) -> Event:
+    return Event(
+        id=f"{e.id}:ck.slow", rule=e.rule, symptom="ck.slow", emit="bad_node", kind=e.kind, source=e.source, line=e.line,
+        node=e.node, rank=e.rank, time=e.time, last_time=e.last_time, last_line=e.last_line, clock=e.clock, own_time=False,
+        grain=e.grain, uncertainty=e.uncertainty, fields=e.fields, text=e.text, evidence=e.evidence,
+    )  # fmt: skip

@@ -1,0 +1,63 @@
+"""A weak lead that comes just before a device fault of the same GPU was its first sign, not another cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attribution.rule import Change, Demote, Event, Example, View, event, filter_rule
+
+EITHER = ("gpu.ctxsw_timeout", "gpu.ctxsw_fault", "gpu.fw_error", "gpu.pbdma", "gpu.copy_engine", "gpu.chi")
+PROGRAM = ("gpu.gr_exception", "gpu.mmu_fault", "gpu.gr_illegal")
+LOST = (
+    "gpu.off_bus",
+    "gpu.off_bus_no_xid",
+    "gpu.gsp_error",
+    "gpu.pmu",
+    "gpu.stopped",
+    "gpu.fatal_timeout",
+    "gpu.c2c_fatal",
+    "pcie.gpu_link",
+)
+MEMORY = ("gpu.ecc_dbe", "gpu.ecc_uncontained", "gpu.dram_uncorr", "gpu.sram_uncorr", "gpu.mem_subsystem", "gpu.ecc_contained")
+SOON, AT_ONCE = 300.0, 5.0
+
+
+def _sign_of(weak: Event, strong: list[Event], most: float) -> Event | None:
+    for e in strong:
+        same = e.node == weak.node and e.clock == weak.clock and (e.gpu is None or weak.gpu is None or e.gpu == weak.gpu)
+        if same and e.time is not None and weak.time is not None and 0.0 <= e.time - weak.time <= most:
+            return e
+    return None
+
+
+@filter_rule(
+    name="first-signs-of-a-device-fault",
+    stage="STANDARD",
+    example=Example(
+        given=(
+            event("gpu.ctxsw_timeout", "n1", gpu="0000:3b:00", time=5.0),
+            event("gpu.off_bus", "n1", gpu="0000:3b:00", time=90.0),
+            event("gpu.gr_exception", "n1", gpu="0000:86:00", time=5.0),
+            event("gpu.ecc_dbe", "n1", gpu="0000:86:00", time=6.0),
+        ),
+        expect=("demote gpu.ctxsw_timeout", "demote gpu.gr_exception"),
+        quiet=(
+            event("gpu.ctxsw_timeout", "n1", gpu="0000:3b:00", time=5.0),
+            event("gpu.off_bus", "n1", gpu="0000:44:00", time=90.0),
+            event("gpu.mmu_fault", "n1", gpu="0000:86:00", time=5.0),
+            event("gpu.ecc_dbe", "n1", gpu="0000:86:00", time=60.0),
+        ),
+    ),
+)
+def first_signs_of_a_device_fault(view: View) -> Iterable[Change]:
+    """Demote timeouts within five minutes before the loss of their GPU, and exceptions in the seconds before an ECC error."""
+    memory = view.of(*MEMORY)
+    strong = [*view.of(*LOST), *memory]
+    for weak in view.of(*EITHER):
+        cause = _sign_of(weak, strong, SOON)
+        if cause is not None:
+            yield Demote(event=weak.id, reason="the first sign of the device fault that follows on this GPU", by=cause.id)
+    for weak in view.of(*PROGRAM):
+        cause = _sign_of(weak, memory, AT_ONCE)
+        if cause is not None:
+            yield Demote(event=weak.id, reason="the memory error of this GPU follows at once", by=cause.id)

@@ -1,0 +1,95 @@
+"""Out of GPU memory: who held it, and whether the program had allocated anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import re2
+
+from attribution.rule import Add, Change, Event, Example, Retag, View, event, filter_rule
+
+GIB = {"GiB": 1.0, "MiB": 1 / 1024, "KiB": 1 / 1048576}
+HOLDER = re2.compile(r"Process (\d{1,9}) has ([\d.]{1,12}) ([GMK]iB) memory in use")
+SELF = re2.compile(r"this process has ([\d.]{1,12}) ([GMK]iB) memory in use")
+ON_ONE = (
+    "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79.10 GiB of which "
+    "1.00 GiB is free. Process 4711 has 70.10 GiB memory in use. Including non-PyTorch memory, this process has 7.90 GiB memory in use."
+)
+
+
+@filter_rule(
+    name="oom-held-by-another-process",
+    stage="STANDARD",
+    example=Example(
+        given=(event("oom.cuda", kind="app", text=ON_ONE, rank=1),),
+        expect=("add oom.cuda_foreign",),
+        quiet=(event("oom.cuda", kind="app", text=ON_ONE, rank=1), event("pt.childfailed", kind="app", pid="4711", line=9)),
+    ),
+)
+def held_by_another(view: View) -> Iterable[Change]:
+    """Most of the GPU's memory in the hands of a process that is not one of the job: a leftover or a stranger. Ranks of
+    the job that share a GPU are no strangers; who can't be told apart stays a second possible cause.
+    """
+    own = {v for e in view.events for k, v in e.fields.items() if k.startswith("pid") and e.kind == "app"}
+    theirs = {str(p) for n, _, _ in view.state.neighbours for p in n.pids}
+    cases = [e for e in view.of("oom.cuda") if "this process has" in e.text]
+    shared = {e.fields.get("gpu_index") for e in cases}
+    if len(cases) > 1 and len(shared) == 1 and len({e.rank for e in cases}) > 1:
+        return
+    for e in cases:
+        mine = SELF.search(e.text)
+        held = float(mine.group(1)) * GIB[mine.group(2)] if mine is not None else 0.0
+        for pid, size, unit in HOLDER.findall(e.text):
+            if pid in own or float(size) * GIB[unit] <= max(held, 1.0):
+                continue
+            found = dict(e.fields) | {"foreign_pid": pid, "foreign_size": f"{size} {unit}"}
+            if pid in theirs:
+                yield Retag(
+                    event=e.id, symptom="oom.cuda_foreign", reason=f"process {pid} belongs to another job", fields=found
+                )
+            else:
+                reason = f"process {pid}, not known as one of the job, held {size} {unit} of the GPU"
+                yield Add(event=second(e, "oom.cuda_foreign", found), reason=reason)
+            break
+
+
+BARE = re2.compile(r"CUDA error: out of memory")
+FIRST_USE = re2.compile(
+    r"(?i)barrier|_lazy_init|set_device|init_process_group|_cuda_init|mem_get_info|initialize|get_device_properties|all_reduce"
+)
+
+
+@filter_rule(
+    name="oom-before-any-allocation",
+    stage="STANDARD",
+    example=Example(
+        given=(
+            event("oom.cuda", kind="app", text="RuntimeError: CUDA error: out of memory", function="barrier", file="init.py"),
+        ),
+        expect=("add oom.gpu_unusable",),
+        quiet=(
+            event("oom.cuda", kind="app", text="RuntimeError: CUDA error: out of memory", function="forward", file="model.py"),
+            event("app.progress", kind="app", step="12", emit="info"),
+        ),
+    ),
+)
+def before_any_allocation(view: View) -> Iterable[Change]:
+    """Out of memory at the first barrier or at initialisation, with no step made: the program had put nothing on the GPU
+    yet, so the memory was someone else's or the GPU is sick. Both stay possible.
+    """
+    if view.of("app.progress"):
+        return
+    for e in view.of("oom.cuda"):
+        where = " ".join(e.fields.get(k, "") for k in ("function", "file", "raised_in", "in_call"))
+        if BARE.search(e.text) and FIRST_USE.search(where):
+            yield Add(event=second(e, "oom.gpu_unusable", e.fields), reason="nothing of the program was on the GPU yet")
+
+
+def second(e: Event, symptom: str, fields: Mapping[str, str]) -> Event:
+    """The same line read as another possible cause."""
+    return Event(
+        id=f"{e.id}:{symptom}", rule=e.rule, symptom=symptom, emit="bad_node", kind=e.kind, source=e.source, line=e.line,
+        node=e.node, peers=e.peers, rank=e.rank, gpu=e.gpu, time=e.time, last_time=e.last_time, last_line=e.last_line,
+        clock=e.clock, own_time=e.own_time, grain=e.grain, uncertainty=e.uncertainty, count=e.count, fields=dict(fields),
+        text=e.text, evidence=e.evidence, before_start=e.before_start,
+    )  # fmt: skip

@@ -1,0 +1,311 @@
+"""The rules commands on a small set of rules: what they print, to the letter."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attribution import ruleset
+from attribution.cli.main import run
+
+SMALL = Path(__file__).parent / "small_rules"
+XID = "Mar  2 04:18:56 n1 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(ruleset, "bundled_dir", lambda: SMALL)
+
+
+@pytest.fixture
+def rules(capsys, monkeypatch):
+    def call(*arguments: str | Path, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
+        with pytest.raises(SystemExit) as raised:
+            run(["rules", *(str(a) for a in arguments)])
+        out, err = capsys.readouterr()
+        return int(raised.value.code or 0), out.replace(str(SMALL), "RULES"), err.replace(str(SMALL), "RULES")
+
+    return call
+
+
+def said(answer: tuple[int, str, str]) -> str:
+    code, out, err = answer
+    assert (code, err) == (0, "")
+    return out
+
+
+def test_check(rules):
+    out = said(rules("check"))
+    assert out == f"ok: 3 extractors, 3 Python rules, 5 symptoms; 6 samples; version 0.1.0, hash {ruleset.load().hash}\n"
+
+
+def test_check_names_every_problem_of_a_site_directory(rules, tmp_path):
+    (tmp_path / "a.toml").write_text('schema = 1\n[[symptom]]\nid = "x"\nrnak = 1\n')
+    (tmp_path / "b.py").write_text("import os\n")
+    code, out, err = rules("check", tmp_path)
+    assert (code, out) == (2, "")
+    assert [line.split(": ", 2)[1] for line in err.splitlines()] == [f"{tmp_path}/a.toml", f"{tmp_path}/b.py"]
+
+
+def test_list(rules):
+    assert said(rules("list", "--domain", "hardware", "--role", "root")) == (
+        "gpu.lost                         root     hardware/gpu                         a GPU can't be reached\n"
+        "gpu.off_bus                      root     hardware/gpu_pcie                    a GPU fell off the PCIe bus\n"
+    )
+    assert len(said(rules("list")).splitlines()) == 5
+
+
+OFF_BUS = """\
+gpu.off_bus
+  what         a GPU fell off the PCIe bus
+  detail       The GPU no longer answers on the bus. Drain the node.
+  place        hardware/gpu_pcie
+  role         root: can be the cause
+  do           rerun_without: run it again without the responsible node (a drain is suggested)
+  owner        hw
+  causes       app.* (job), gpu.xid_45 (gpu)
+  beats        gpu.lost
+  lingers      until boot
+  also called  xid-79
+  found by     xid
+  see          https://docs.example.org/xid, the vendor's catalog
+  declared in  RULES/gpu/xid.toml
+"""
+EXTRACTOR = """\
+gpu-lost
+  gives        gpu.lost
+  pattern      GPU (?:has fallen off the bus|is lost)
+  unless       dry run
+  reads        app, kern, dmesg, syslog, journal
+  needles      has fallen off the bus, is lost
+  maturity     stable
+  known gaps   the localised message
+  also fires   not: nobody prints this sentence negated
+  declared in  RULES/gpu/xid.toml
+  matches      nvidia-smi: GPU is lost
+  not          GPU is lost (dry run)
+"""
+FILTER = """\
+lost-twice
+  what         filter LATE
+  detail       A GPU that is off the bus can't be reached either.
+  declared in  RULES/rules.py
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (["gpu.off_bus"], OFF_BUS),
+        (["XID", "79"], OFF_BUS),
+        (["xid-79"], OFF_BUS),
+        (["gpu-lost"], EXTRACTOR),
+        (["lost-twice"], FILTER),
+    ],
+)
+def test_show(rules, asked, text):
+    assert said(rules("show", *asked)) == text
+
+
+def test_show_says_what_a_consequence_follows(rules):
+    assert "  follows      gpu.off_bus\n" in said(rules("show", "gpu.xid_45"))
+
+
+def test_show_of_what_there_is_not_offers_what_is_close(rules):
+    code, out, err = rules("show", "lost")
+    assert (code, out) == (2, "")
+    assert err == "sattrib: no symptom or rule is called 'lost'; close: gpu.lost, gpu-lost, lost-twice\n"
+
+
+def test_needles(rules):
+    assert said(rules("needles")) == "has fallen off the bus\nis lost\nnvrm: xid (\ntraceback (most recent call last)\n"
+    assert said(rules("needles", "--kind", "journal")) == "has fallen off the bus\nis lost\nnvrm: xid (\n"
+    assert said(rules("needles", "--context")) == "traceback (most recent call last)\n"
+    assert rules("needles", "--kind", "sylog")[0] == 2
+
+
+LOG = f"""{XID}
+hello
+[rank3]: Traceback (most recent call last):
+[rank3]:   File "a.py", line 3, in <module>
+[rank3]: ValueError: 7
++ grep -c 'GPU is lost' out.txt
+NVRM: Xid (PCI:0000:3b:00): 13, x
+step 3 loss 9.1
+GPU is lost (dry run)
+step 4 loss 9.0
+"""
+TRIED = f"""\
+line 1: {XID}
+  xid -> gpu.off_bus (root): a GPU fell off the PCIe bus
+      gpu=0000:3b:00 xid=79
+  set aside, gpu.off_bus is more precise: gpu-lost -> gpu.lost (root): a GPU can't be reached
+line 3: [rank3]: Traceback (most recent call last):
+  traceback -> app.exception (root): a Python exception ended the program
+      said=ValueError: 7
+line 6: + grep -c 'GPU is lost' out.txt
+  nearly gpu-lost (needle "is lost"): the line only quotes it: a comment, a traced command, arguments, help or a test's name
+line 7: NVRM: Xid (PCI:0000:3b:00): 13, x
+  nearly xid (needle "nvrm: xid ("): the key is not in its table
+line 9: GPU is lost (dry run)
+  nearly gpu-lost (needle "is lost"): unless_re holds: dry run
+line 10: step 4 loss 9.0
+  progress-step -> app.progress (context): the run made progress
+      step=4
+10 lines: 4 hits, 3 nearly
+"""
+
+
+def test_a_file_and_standard_input_are_tried_alike(rules, tmp_path):
+    (tmp_path / "a.log").write_text(LOG)
+    assert said(rules("test", tmp_path / "a.log")) == TRIED
+    assert said(rules("test", stdin=LOG.encode())) == TRIED
+
+
+def test_one_line(rules):
+    assert said(rules("test", "--line", "GPU is lost")) == (
+        "line 1: GPU is lost\n  gpu-lost -> gpu.lost (root): a GPU can't be reached\n1 line: 1 hit, 0 nearly\n"
+    )
+    assert said(rules("test", "--line", "all is well")) == "1 line: no rule fires, and none nearly\n"
+    assert said(rules("test", "--line", "GPU is lostt? is lost")).endswith("1 line: 1 hit, 0 nearly\n")
+    assert said(rules("test")) == "0 lines: no rule fires, and none nearly\n"
+
+
+def test_a_kind_shuts_out_what_does_not_read_it(rules):
+    assert said(rules("test", "--line", XID, "--kind", "app")) == (
+        f"line 1: {XID}\n"
+        "  gpu-lost -> gpu.lost (root): a GPU can't be reached\n"
+        '  nearly xid (needle "nvrm: xid ("): it reads only kern, dmesg, syslog, journal\n'
+        "1 line: 1 hit, 1 nearly\n"
+    )
+    assert "traceback ->" not in said(rules("test", "--kind", "kernel", stdin=LOG.encode()))
+    code, _, err = rules("test", "--kind", "sylog", "--line", "x")
+    assert code == 2
+    assert "--kind" in err
+
+
+def test_a_huge_line_is_cut_as_the_engine_cuts_it(rules):
+    tail = b"GPU is lost " + b"x" * 9000
+    out = said(rules("test", stdin=tail + b"\n" + b"y" * 9000 + b" GPU is lost\n"))
+    first, hit, second, miss, count = out.splitlines()
+    assert first.startswith("line 1 (cut at 8 KiB, as the engine does): GPU is lost xxx")
+    assert first.endswith("x…")
+    assert len(first) < 250
+    assert hit == "  gpu-lost -> gpu.lost (root): a GPU can't be reached"
+    assert second.startswith("line 2 (cut at 8 KiB, as the engine does): yyy")
+    assert miss.startswith("  nearly gpu-lost (needle")
+    assert count == "2 lines: 1 hit, 1 nearly"
+
+
+def test_hostile_text_reaches_no_terminal(rules):
+    hostile = b"\x1b]0;owned\x07GPU is lost [bold]\x9b31m\xe2\x80\xae\x00\r[/bold]\xff\n"
+    out = said(rules("test", stdin=hostile))
+    assert "\\x1b]0;owned\\x07GPU is lost [bold]" in out
+    assert "[/bold]" in out
+    assert all(ch == "\n" or ch.isprintable() for ch in out)
+    assert said(rules("test", "--line", "GPU is lost \udcff\x1b[2J")).startswith("line 1: GPU is lost")
+
+
+def test_a_file_that_is_not_there(rules, tmp_path):
+    code, out, err = rules("test", tmp_path / "none.log")
+    assert (code, out) == (2, "")
+    assert "can't be read: No such file or directory" in err
+    assert rules("test", tmp_path)[0] == 2
+
+
+def bundle(folder: Path, text: str, kind: str = "kern") -> None:
+    folder.mkdir(parents=True)
+    attempt = {"cluster": "c", "job_id": "1", "state": "FAILED", "exit_code": "1:0", "nodes": ["n1"]}
+    source = {"path": "a.log", "kind": kind, "node": "n1"}
+    (folder / "bundle.json").write_text(json.dumps({"schema": 1, "attempt": attempt, "sources": [source]}))
+    (folder / "a.log").write_text(text)
+
+
+GAPS = """\
+accumulator traceback                                fires in no bundle
+collector   steps                                    finds no fact in any bundle
+extractor   progress-step                            no bundle shows app.progress
+3 gaps in 1 bundle
+"""
+
+
+def test_coverage(rules, tmp_path):
+    both = "[11.5] NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n[12.5] nvidia-smi: GPU is lost\n"
+    bundle(tmp_path / "cases" / "off-bus", both + "[13.5] NVRM: Xid (PCI:0000:3b:00): 45, x\n")
+    code, out, _ = rules("coverage", tmp_path / "cases")
+    assert (code, out) == (1, GAPS)
+    bundle(tmp_path / "more" / "deep" / "app", "Traceback (most recent call last):\nValueError: x\nstep 4 loss 1.0\n", "app")
+    assert said(rules("coverage", tmp_path / "cases", tmp_path / "more")) == "ok: 2 bundles, no gap\n"
+
+
+def test_coverage_of_a_catalog_is_by_class(rules, tmp_path):
+    bundle(tmp_path / "b", "[11.5] NVRM: Xid (PCI:0000:3b:00): 79, gone\n")
+    _, out, _ = rules("coverage", tmp_path)
+    catalog = [line for line in out.splitlines() if line.startswith("catalog")]
+    assert catalog == [
+        "catalog     xid                                      no bundle shows one of context, ask, gpu: gpu.xid_45"
+    ]
+
+
+CRASHING = """
+from attribution.rule import Example, event, filter_rule
+
+@filter_rule(name="crashes", stage="MID", example=Example(given=(event("gpu.lost", "n9"),), expect=()))
+def crashes(view):
+    for e in view.of("gpu.lost"):
+        if e.node == "n1":
+            raise ValueError("no")
+        yield from ()
+"""
+
+
+def test_coverage_of_a_sites_own_rules_alone(rules, tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "a.py").write_text(CRASHING)
+    bundle(tmp_path / "cases" / "one", "nvidia-smi: GPU is lost\n")
+    code, out, _ = rules("coverage", tmp_path / "cases", "--rules", own)
+    assert code == 1
+    assert out == (
+        "crash       crashes                                  one: ValueError: no\n"
+        "filter      crashes                                  changes nothing in any bundle\n"
+        "2 gaps in 1 bundle\n"
+    )
+
+
+def test_coverage_needs_bundles(rules, tmp_path):
+    code, _, err = rules("coverage", tmp_path)
+    assert code == 2
+    assert "holds no bundle" in err
+    code, _, err = rules("coverage")
+    assert code == 2
+    assert "give CASES_DIR" in err
+
+
+def test_docs(rules, tmp_path):
+    out = said(rules("docs", tmp_path / "pages"))
+    names = ["README.md", "hardware.md", "application.md"]
+    assert out == "".join(f"{tmp_path / 'pages' / n}\n" for n in names)
+    page = (tmp_path / "pages" / "hardware.md").read_text()
+    assert "## gpu.off_bus\n\n**a GPU fell off the PCIe bus** (hardware/gpu_pcie, root)\n" in page
+    assert "* causes: `app.*`, [gpu.xid_45](hardware.md#gpuxid_45)\n" in page
+    (tmp_path / "pages" / "storage.md").write_text("gone")
+    said(rules("docs", tmp_path / "pages"))
+    assert sorted(p.name for p in (tmp_path / "pages").iterdir()) == sorted(names)
+    (tmp_path / "file").write_text("")
+    assert rules("docs", tmp_path / "file")[0] == 2
+
+
+def test_a_reader_that_leaves_is_no_fault():
+    done = subprocess.run(
+        f"{sys.executable} -m attribution.cli.main rules list | head -1",
+        shell=True, capture_output=True, text=True, check=False, env={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert done.stderr == ""
