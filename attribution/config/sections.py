@@ -102,7 +102,10 @@ class App(Strict, frozen=True):
     extra: Annotated[
         tuple[str, ...], Meta(description="Further patterns of files, as for sbatch --output, relative to WorkDir.")
     ] = ()
-    readers: Annotated[Positive, Meta(description="Readers at once for one file system.")] = 4
+    readers: Annotated[Positive, Meta(description="Readers at once for one file system, and for one user.")] = 4
+    opener: Annotated[
+        AbsolutePath, Meta(description="Socket of sattrib-open, which opens these files with their owner's rights.")
+    ] = "/run/sattrib/open.sock"
 
 
 class Local(Strict, frozen=True):
