@@ -26,17 +26,18 @@ class Judge:
 
     def __init__(self, shared: Shared, keep: Keep) -> None:
         self._shared, self._keep = shared, keep
-        self.busy = 0
+        self._alone = asyncio.Lock()
 
     async def serve(self) -> None:
         """Take what is ready, one after the other, until cancelled."""
         while True:
             *_, work = await self._shared.works.ready.get()
-            self.busy += 1
-            try:
+            if work.claims and work.claims[0].tries >= TRIES - 1:
+                # Only one record at a time can lose its last try to a worker that dies: not all that were in hand with it.
+                async with self._alone:
+                    await self._one(work)
+            else:
                 await self._one(work)
-            finally:
-                self.busy -= 1
 
     async def _one(self, work: Work) -> None:
         if not await self._begin(work):
