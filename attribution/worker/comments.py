@@ -109,9 +109,9 @@ async def decide(
         )  # fmt: skip
 
     decision = ask(in_memory=False)
-    if decision.action != "write":
+    # slurmctld sends its own AdminComment again, but never a SystemComment. One question a job: only where it matters.
+    if decision.action != "write" or decision.field != "AdminComment":
         return decision
-    # Asked only for rows that would be written: it is one question a job.
     return ask(in_memory=await backend.has_comment(one.raw_id))
 
 

@@ -51,7 +51,9 @@ class Live:
         self.cluster.install_hook()
         # slurmctld makes its log for itself alone.
         self.root("chgrp sattrib /var/log/slurm/slurmctld.log && chmod 640 /var/log/slurm/slurmctld.log")
-        self.root("mkdir -p /run/sattrib")
+        self.root(
+            "mkdir -p /run/sattrib; rm -f /run/sattrib/open.sock; touch /nodelogs/node-01/kern.log /nodelogs/node-02/kern.log /nodelogs/node-03/kern.log"
+        )
         self.background(f"{BIN}/sattrib-open --listen /run/sattrib/open.sock --idle 0", "root", "open.log")
         self.root("for n in 1 2 3 4 5 6 7 8 9; do [ -S /run/sattrib/open.sock ] && break; sleep 0.3; done; "
                   "chgrp sattrib /run/sattrib/open.sock; chmod 660 /run/sattrib/open.sock")  # fmt: skip

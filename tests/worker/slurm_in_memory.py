@@ -25,18 +25,37 @@ class Slurm:
         self.swallow = 0
         self.broken_jobs = set()
 
-    def end(self, number, state="FAILED", exit_code="1:0", *, ago=60, dbindex=None, job=None, nodes=("node-01",), lasted=60, **more):
+    def end(
+        self, number, state="FAILED", exit_code="1:0", *, ago=60, dbindex=None, job=None, nodes=("node-01",), lasted=60, **more
+    ):
         """An attempt that ended `ago` seconds before now."""
         at = int(time.time()) - ago
         raw_id, dbindex = str(number), str(dbindex or number + 1000)
         start = at - lasted if nodes else None
         steps = (Step(step_id="batch", state=state, exit_code=exit_code, nodes=nodes[:1]),) if nodes else ()
         attempt = Attempt(
-            cluster="test", job_id=raw_id, state=state, exit_code=exit_code, nodes=nodes, start=iso(start), end=iso(at),
-            submit=iso(at - lasted), dbindex=dbindex, user="alice", uid=2001, steps=steps, **more,
+            cluster="test",
+            job_id=raw_id,
+            state=state,
+            exit_code=exit_code,
+            nodes=nodes,
+            start=iso(start),
+            end=iso(at),
+            submit=iso(at - lasted),
+            dbindex=dbindex,
+            user="alice",
+            uid=2001,
+            steps=steps,
+            **more,
         )
         one = Accounted(
-            attempt=attempt, job=job or raw_id, raw_id=raw_id, start=start, end=at, starts=(start,) if start else (), texts="read",
+            attempt=attempt,
+            job=job or raw_id,
+            raw_id=raw_id,
+            start=start,
+            end=at,
+            starts=(start,) if start else (),
+            texts="read",
             work_dir="/shared/alice",
         )
         self.rows[dbindex] = one
@@ -60,8 +79,17 @@ class Slurm:
     async def ends(self, since, until):
         self._ask("ends", since, until)
         return tuple(
-            End(cluster="test", job=o.job, raw_id=o.raw_id, dbindex=o.attempt.dbindex, state=o.attempt.state, end=o.end, start=o.start)
-            for o in self.rows.values() if o.terminal and since <= o.end <= until
+            End(
+                cluster="test",
+                job=o.job,
+                raw_id=o.raw_id,
+                dbindex=o.attempt.dbindex,
+                state=o.attempt.state,
+                end=o.end,
+                start=o.start,
+            )
+            for o in self.rows.values()
+            if o.terminal and since <= o.end <= until
         )
 
     async def attempts(self, jobs):
