@@ -30,7 +30,7 @@ def cluster(running_cluster: Running) -> Cluster:
 
 @pytest.fixture(scope="session")
 def live(running_cluster: Running) -> Iterator[Live]:
-    """sattrib at work on the 24.11 cluster, for all tests that need it."""
+    """Sattrib at work on the 24.11 cluster, for all tests that need it."""
     found = Live(running_cluster.switch_to(DEFAULT_VERSION))
     found.start()
     yield found

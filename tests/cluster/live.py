@@ -46,11 +46,10 @@ class Live:
     def start(self) -> None:
         self.cluster.install_venv()
         self.configure("/etc/sattrib/sattrib.toml", STATE)
+        self.open_log()
         self.cluster.write_file(CONTROLLER, "/shared/prolog.sh", PROLOG, "0755")
         self.cluster.set_conf("Prolog", "/shared/prolog.sh")
         self.cluster.install_hook()
-        # slurmctld makes its log for itself alone.
-        self.root("chgrp sattrib /var/log/slurm/slurmctld.log && chmod 640 /var/log/slurm/slurmctld.log")
         self.root(
             "mkdir -p /run/sattrib; rm -f /run/sattrib/open.sock; touch /nodelogs/node-01/kern.log /nodelogs/node-02/kern.log /nodelogs/node-03/kern.log"
         )
@@ -58,6 +57,10 @@ class Live:
         self.root("for n in 1 2 3 4 5 6 7 8 9; do [ -S /run/sattrib/open.sock ] && break; sleep 0.3; done; "
                   "chgrp sattrib /run/sattrib/open.sock; chmod 660 /run/sattrib/open.sock")  # fmt: skip
         self.start_worker()
+
+    def open_log(self) -> None:
+        """At each start slurmctld gives its log to its own group, but leaves the mode: so user sattrib joins that group."""
+        self.root("chmod 640 /var/log/slurm/slurmctld.log; usermod -a -G slurm sattrib")
 
     def stop(self) -> None:
         self.kill_worker("TERM")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
 import pytest
@@ -63,7 +64,7 @@ def jobs(live: Live) -> dict[str, str]:
         cluster.wait_state(found[name], ["RUNNING"])
         if name == "deaf":
             said = f"grep -q 'still here' /shared/alice/slurm-{found['deaf']}.out && echo yes"
-            wait_until(lambda: live.root(said, check=False), 20, "output")
+            wait_until(functools.partial(live.root, said, check=False), 20, "output")
         cluster.run(CONTROLLER, ["scancel", found[name]], user=user)
     return found
 

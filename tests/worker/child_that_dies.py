@@ -11,6 +11,12 @@ from attribution import pipeline
 from attribution.connectors.bundle import read_bundle
 from attribution.worker import child
 
+
+def busy(until):
+    while time.process_time() < until:
+        pass
+
+
 judge = pipeline.analyze_bundle
 DEEDS = {
     "segv": lambda: os.kill(os.getpid(), signal.SIGSEGV),
@@ -20,7 +26,7 @@ DEEDS = {
     "spin": lambda: [None for _ in iter(int, 1)],
     "eat": lambda: bytearray(8 << 30),
     "raise": lambda: {}["no such key"],
-    "busy": lambda: [None for _ in iter(lambda end=time.process_time() + 0.5: time.process_time() < end, False)],
+    "busy": lambda: busy(time.process_time() + 0.5),
     "babble": lambda: os.write(int(sys.argv[1]), b"\0\0\0\4nope"),
 }
 

@@ -88,7 +88,7 @@ def start(site):
 
 
 def test_killed_again_and_again_it_loses_nothing_and_judges_nothing_twice(site):
-    """kill -9 at moments that nobody chose; the archive's versions would show a second verdict."""
+    """With kill -9 at moments that nobody chose; the archive's versions would show a second verdict."""
     ends = [
         site.slurm.end(number, "FAILED" if number % 3 else "COMPLETED", "1:0" if number % 3 else "0:0") for number in range(60)
     ]
