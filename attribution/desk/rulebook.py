@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import get_args
 
 from attribution.engine.rules import Extractor, RuleSet
 from attribution.errors import ConfigError
-from attribution.model import Frozen, Symptom
+from attribution.model import Frozen, Scope, Symptom
 from attribution.rule import PythonRule
 
 
@@ -58,13 +59,13 @@ def describe(rules: RuleSet, symptom: Symptom) -> list[tuple[str, str]]:
     givers = [r.name for r in rules.extractors if symptom.id in symptoms_of(r)]
     return [
         ("what", symptom.says),
-        ("detail", symptom.detail),
+        ("detail", " ".join(symptom.detail.split())),
         ("place", f"{symptom.domain}/{symptom.sub_domain}"),
         ("role", f"{symptom.role}: {ROLES[symptom.role]}"),
         ("do", f"{symptom.advice}: {ADVICE[symptom.advice]}" + (" (a drain is suggested)" if symptom.drains else "")),
         ("owner", symptom.owner),
         ("follows", ", ".join(brief(followed(rules, symptom)))),
-        ("causes", ", ".join(f"{e.symptom} ({e.scope})" for e in symptom.explains)),
+        *((f"causes/{scope}", ", ".join(names)) for scope, names in _caused(symptom)),
         ("beats", ", ".join(symptom.beats)),
         ("lingers", "" if symptom.lingers == "no" else f"until {symptom.lingers}"),
         ("also called", ", ".join(symptom.aliases)),
@@ -77,6 +78,14 @@ def describe(rules: RuleSet, symptom: Symptom) -> list[tuple[str, str]]:
 def followed(rules: RuleSet, symptom: Symptom) -> list[str]:
     """The symptoms of which it is a consequence, the strongest first."""
     return sorted({c for c, *_ in rules.effects.get(symptom.id, ())}, key=lambda c: (rules.symptoms[c].rank, c))
+
+
+def _caused(symptom: Symptom) -> list[tuple[str, list[str]]]:
+    """What it explains on the same GPU, node, pair of nodes, and in the whole job."""
+    found: dict[str, dict[str, None]] = {}
+    for edge in symptom.explains:
+        found.setdefault(edge.scope, {})[edge.symptom] = None
+    return [(scope, list(found[scope])) for scope in get_args(Scope) if scope in found]
 
 
 def brief(names: list[str], most: int = 12) -> list[str]:
@@ -109,7 +118,7 @@ def describe_python(rule: PythonRule) -> list[tuple[str, str]]:
     """(heading, text) pairs that say all about a Python rule."""
     return [
         ("what", f"{rule.kind} {rule.stage}".rstrip()),
-        ("detail", rule.doc),
+        ("detail", " ".join(rule.doc.split())),
         ("trigger", rule.trigger),
         ("reads", ", ".join(rule.reads)),
         ("needles", ", ".join(rule.needles)),

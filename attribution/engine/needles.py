@@ -35,7 +35,7 @@ def options(pattern: str) -> list[Option]:
         tree = _parser.parse(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         raise UnsupportedPatternError(f"does not parse: {error}") from None
-    return sorted(_of_sequence(list(tree)), key=_weight)
+    return sorted(_of_sequence(tree.data), key=_weight)
 
 
 def _weight(option: Option) -> tuple[int, int, list[str]]:
@@ -87,7 +87,7 @@ def _letters(op: Any, arg: Any) -> list[str] | None:
         return letters if len(letters) <= 2 else None
     if op is _c.SUBPATTERN:
         inner = [""]
-        for o, a in arg[3]:
+        for o, a in arg[3].data:
             step = _letters(o, a)
             if step is None or len(inner) * len(step) > 4:
                 return None
@@ -100,13 +100,13 @@ def _of_one(op: Any, arg: Any) -> list[Option]:
     if op in _LOOK or op in (_c.GROUPREF, _c.GROUPREF_EXISTS):
         raise UnsupportedPatternError("look-around and back-references are not part of RE2; use unless_re")
     if op is _c.SUBPATTERN:
-        return _of_sequence(list(arg[3]))
+        return _of_sequence(arg[3].data)
     if op in (_c.MAX_REPEAT, _c.MIN_REPEAT):
         low, _high, body = arg
-        inner = _of_sequence(list(body))
+        inner = _of_sequence(body.data)
         return inner if low >= 1 else []
     if op is _c.BRANCH:
-        return _of_branches([list(b) for b in arg[1]])
+        return _of_branches([b.data for b in arg[1]])
     return []
 
 

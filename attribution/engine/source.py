@@ -287,10 +287,8 @@ class SourceReader:
                 _line_of(one.hit),
                 result.text or one.hit.texts[0][1],
             )
-            hit.own = one.hit.own
-            hit.rule = one.name if number == 0 else f"{one.name}+{number}"
+            hit.own, hit.part = one.hit.own, number
             self._keep(hit)
-            hit.rule = one.name
 
     def _close_all(self) -> None:
         for one in self._open:

@@ -28,7 +28,7 @@ def onsets(verdict: Verdict) -> list[Onset]:
         known = earliest.get((onset.node, onset.symptom))
         if known is None or order(onset.time)[:2] < order(known.time)[:2]:
             earliest[onset.node, onset.symptom] = onset
-    return sorted(earliest.values(), key=lambda o: (order(o.time)[:2], o.node, o.symptom))
+    return sorted(earliest.values(), key=lambda o: (order(o.time)[:2], o.mark == "demoted", o.node, o.symptom))
 
 
 def _all(verdict: Verdict) -> Iterator[Onset]:

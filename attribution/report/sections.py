@@ -114,7 +114,8 @@ def _candidate(candidate: Candidate, number: int, verdict: Verdict, width: int, 
 
 
 def missing(verdict: Verdict, width: int, most: int) -> list[Line]:
-    if not verdict.missing:
+    # Elsewhere COULD NOT READ says the same in its place.
+    if not verdict.missing or verdict.verdict != "insufficient":
         return []
     lines = [heading("WHAT IS MISSING")]
     for what in verdict.missing[:most]:

@@ -14,8 +14,8 @@ from attribution.engine.rules import Extractor, RuleSet
 from attribution.errors import RuleError
 from attribution.rule import PythonRule
 from attribution.ruleset import check
-from attribution.ruleset.build import Draft, add_file, add_imported
-from attribution.ruleset.files import convert_each, read_toml
+from attribution.ruleset.build import Draft, add_imported, add_rules, add_symptoms
+from attribution.ruleset.files import RuleFile, convert_each, read_toml
 from attribution.ruleset.pyrules import load_python, name_problem
 
 __all__ = ["bundled_dir", "load"]
@@ -34,26 +34,31 @@ def load(site: tuple[Path, ...] = (), *, bundled: Path | None = None, samples: b
     always are.
     """
     own = bundled or bundled_dir()
-    draft, python = Draft(None if samples else own), list[PythonRule]()
+    draft, python, theirs = Draft(), list[PythonRule](), set[str]()
     digest = hashlib.sha256()
     for folder in (own, *site):
         if not folder.is_dir():
             raise RuleError([(str(folder), "", "is no directory of rules")])
+        draft.proven = not samples and folder == own
         files = sorted(
             p for p in folder.rglob("*") if p.suffix in (".toml", ".py", ".csv") and p.is_file() and not _hidden(p, folder)
         )
         for path in files:
             digest.update(str(path.relative_to(folder)).encode("utf-8", "surrogateescape") + b"\0" + _content(path) + b"\0")
-        for path in (p for p in files if p.suffix == ".toml"):
-            _add_toml(draft, path)
+        read = [(path, file) for path in files if path.suffix == ".toml" and (file := _read(draft, path)) is not None]
+        for path, file in read:
+            add_symptoms(draft, file, path)
+        for path, file in read:
+            add_rules(draft, file, path)
         draft.link_edge_sets()
         draft.uses.clear()
         for path in (p for p in files if p.suffix == ".py"):
-            python += load_python(path, draft.symptoms, draft.problems, proven=not samples and folder == own)
+            python += load_python(path, draft.symptoms, draft.problems, proven=draft.proven)
+        theirs |= set() if folder == own else {str(p) for p in files}
     rules = _freeze(draft, python, digest.hexdigest()[:16])
-    _check(draft, rules, own, samples)
+    _check(draft, rules, theirs, samples)
     if draft.problems:
-        raise RuleError(sorted(set(draft.problems)))
+        raise RuleError(check.grouped(draft.problems))
     return rules
 
 
@@ -68,20 +73,22 @@ def _content(path: Path) -> bytes:
         raise RuleError([(str(path), "", f"can't be read: {error.strerror}")]) from None
 
 
-def _add_toml(draft: Draft, path: Path) -> None:
+def _read(draft: Draft, path: Path) -> RuleFile | None:
+    """A file of our own shape; an imported one is taken at once."""
     try:
         table = read_toml(path)
     except RuleError as error:
         draft.problems += error.problems
-        return
+        return None
     if "schema" in table:
-        add_file(draft, convert_each(table, path, draft.problems), path)
-    else:
-        add_imported(draft, table, path)
+        return convert_each(table, path, draft.problems)
+    add_imported(draft, table, path)
+    return None
 
 
 def _freeze(draft: Draft, python: list[PythonRule], digest: str) -> RuleSet:
-    options = {name: found for name, found in draft.options.items() if found}
+    # A progress rule is searched backwards from the end: needles would only make candidates of its lines.
+    options = {name: found for name, found in draft.options.items() if found and not draft.extractors[name].last_only}
     chosen = choose(options)
     extractors = tuple(
         msgspec.structs.replace(rule, needles=tuple(sorted(chosen.get(name, ())))) for name, rule in draft.extractors.items()
@@ -89,26 +96,24 @@ def _freeze(draft: Draft, python: list[PythonRule], digest: str) -> RuleSet:
     return RuleSet(draft.symptoms, extractors, tuple(python), __version__, digest, tuple(draft.warnings))
 
 
-def _check(draft: Draft, rules: RuleSet, own: Path, everything: bool) -> None:
-    def mine(file: str) -> bool:
-        return everything or not Path(file).is_relative_to(own)
-
-    draft.problems += check.symptom_problems(rules.symptoms, [n for n, s in rules.symptoms.items() if mine(s.file)])
-    names = [r.name for r in rules.extractors if mine(r.file)]
-    draft.problems += check.rule_problems(rules, names)
+def _check(draft: Draft, rules: RuleSet, theirs: set[str], everything: bool) -> None:
+    """Add the problems of a site's own files (`theirs`), or of all."""
+    wanted = [n for n, s in rules.symptoms.items() if everything or s.file in theirs]
+    draft.problems += check.symptom_problems(rules.symptoms, wanted)
+    draft.problems += check.rule_problems(rules, [r.name for r in rules.extractors if everything or r.file in theirs])
     draft.problems += _name_problems(rules)
-    site = [r for r in rules.extractors if not Path(r.file).is_relative_to(own) and r.maturity != "incubating"]
+    site = [r for r in rules.extractors if r.file in theirs and r.maturity != "incubating"]
     if site:
         draft.problems += over_budget(site)
 
 
 def _name_problems(rules: RuleSet) -> list[tuple[str, str, str]]:
-    seen: dict[str, str] = {}
+    seen = {r.name for r in rules.extractors}
     found = []
     for rule in rules.python:
-        if rule.name in seen or any(rule.name == e.name for e in rules.extractors):
+        if rule.name in seen:
             found.append(("", rule.name, "name is used twice"))
-        seen[rule.name] = rule.kind
+        seen.add(rule.name)
         if (what := name_problem(rule.name)) is not None:
             found.append(("", rule.name, what))
     found += [(r.file, r.name, w) for r in rules.extractors if r.maturity != "incubating" and (w := name_problem(r.name))]

@@ -35,11 +35,11 @@ IMPORTED_RANK = 999
 class Draft:
     """What has been read so far. `problems` refuse the set; `warnings` do not.
 
-    The files under `proven` have passed every check before: their patterns are compiled where they are first used.
+    While `proven` holds, what is added has passed every check before: its patterns are compiled where they are first used.
     """
 
-    def __init__(self, proven: Path | None = None) -> None:
-        self._proven = proven
+    def __init__(self) -> None:
+        self.proven = False
         self.symptoms: dict[str, Symptom] = {}
         self.edge_sets: dict[str, tuple[Explains, ...]] = {}
         self.uses: dict[str, tuple[str, ...]] = {}
@@ -82,10 +82,9 @@ class Draft:
             self.problems.append((str(path), rule.name, f"name is used twice (also in {self.extractors[rule.name].file})"))
             return
         try:
-            proven = self._proven is not None and path.is_relative_to(self._proven)
-            derived = [] if proven and rule.needles else options(rule.pattern)
+            derived = [] if self.proven and rule.needles else options(rule.pattern)
             found = [frozenset(n.lower() for n in rule.needles)] if rule.needles else derived
-            if not proven:
+            if not self.proven:
                 compile_pattern(rule.pattern)
                 if rule.unless:
                     compile_pattern(rule.unless)
@@ -124,16 +123,20 @@ def kinds_of(reads: tuple[str, ...]) -> tuple[SourceKind, ...]:
     return tuple(k for k in KINDS if k in found)
 
 
-def add_file(draft: Draft, file: RuleFile, path: Path) -> None:
-    """Take all of one `schema = 1` file."""
+def add_symptoms(draft: Draft, file: RuleFile, path: Path) -> None:
+    """Take what one `schema = 1` file declares; catalogs of any file may name it then."""
     for edge_set in file.edge_set:
         draft.add_edge_set(edge_set, path)
     for symptom in file.symptom:
         draft.add_symptom(symptom, path)
-    for table in file.extractor:
-        _add_extractor(draft, table, path)
     for family in file.family:
         _add_family(draft, family, path)
+
+
+def add_rules(draft: Draft, file: RuleFile, path: Path) -> None:
+    """Take the rules of one file, after the symptoms of all."""
+    for table in file.extractor:
+        _add_extractor(draft, table, path)
     for catalog in file.catalog:
         _add_catalog(draft, catalog, path)
     for metric in file.metric:

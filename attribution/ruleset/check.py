@@ -42,6 +42,20 @@ def symptom_problems(symptoms: Mapping[str, Symptom], names: Iterable[str]) -> l
     return found
 
 
+def grouped(problems: Iterable[Problem]) -> list[Problem]:
+    """Sorted. A name that leads nowhere, in many symptoms of a file as an edge set makes it, is said once."""
+    names: dict[tuple[str, str], list[str]] = {}
+    found: list[Problem] = []
+    for file, name, what in sorted(set(problems)):
+        if what.endswith((": no such symptom", ": no such edge_set")):
+            names.setdefault((file, what), []).append(name)
+        else:
+            found.append((file, name, what))
+    for (file, what), same in names.items():
+        found.append((file, same[0] + (f" (and {len(same) - 1} more)" if len(same) > 1 else ""), what))
+    return sorted(found)
+
+
 def _matches(pattern: str, known: set[str]) -> bool:
     if pattern in known:
         return True

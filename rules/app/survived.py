@@ -97,7 +97,7 @@ def crash_after_planned_exit(view: View) -> Iterable[Change]:
     """The program said that it stops as planned; what crashes after that is its teardown."""
     state = (view.attempt.state.split() or [""])[0].rstrip("+")
     for planned in view.of("mg.signal_exit"):
-        for e in view.of("nat.*", "py.*", "cuda.*", "dl.*"):
+        for e in view.of("nat.*", "py.*", "cuda.*", "dl.*", "rdzv.*", "nccl.*", "gloo.*", "mpi.peer_died"):
             if e.source != planned.source or e.line <= planned.line or view.role(e) in ("context", "teardown"):
                 continue
             if state in ENDED or not e.symptom.startswith("nat."):

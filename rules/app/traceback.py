@@ -29,7 +29,7 @@ GROUPED = re2.compile(r"^( *)[|+][-+|]?")
 ECHO = re2.compile(
     r"(?i)nccl|gloo|DistBackendError|DistNetworkError|DistStoreError|TCPStore|rendezvous|c10d|distributed\.store|"
     r"Connection (?:reset|closed|refused|aborted)|Broken pipe|Watchdog|Timed out waiting|wait timeout|Socket Timeout|timed out\.?$|"
-    r"remote process|ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|EOFError|"
+    r"remote process|ChildFailedError|CalledProcessError: Command .{0,80}(?:python|torchrun|accelerate|deepspeed|srun|mpirun)|ProcessExitedException|ProcessRaisedException|EOFError: (?:worker|$)|EOFError$|"
     r"Engine(?:Core|Dead)|Engine core|ActorDied|RayActorError|WorkerCrashed|got signal|SystemExit|Worker failed with error"
 )
 STOPPED = re2.compile(r"^(?:KeyboardInterrupt|GeneratorExit|asyncio\.exceptions\.CancelledError|[\w.]*SignalException)")
@@ -41,6 +41,7 @@ LOOKUP = re2.compile(
 LOW_LEVEL = re2.compile(
     r"^OSError: \[Errno (?:101|110|113)\]|gaierror|NewConnectionError|NameResolutionError|MaxRetryError|ConnectTimeout|SSLError|LocalProtocolError"
 )
+SAVING = re2.compile(r"(?i)\bsave|_save|rotate_checkpoints|sorted_checkpoints")
 LIBRARY = re2.compile(r"site-packages/|dist-packages/|/lib/python\d|^<|torchrun$|/bin/\w+$")
 PROGRESS = re2.compile(r"(?i)(?:\biteration:? +|\bstep:? +|\bstep[=/])(\d{1,9})\b|(?:\] ?\[| )(\d{1,9})/\d{1,9}[\]: ]")
 WATCHED, WRAPPED_LINES, MOST = 60, 8, 20
@@ -159,6 +160,8 @@ def place(frames: list[tuple[str, str, str]]) -> dict[str, str]:
     own = [f for f in frames if not LIBRARY.search(f[0])] or frames
     file, line, function = own[-1]
     found = {"file": file[-200:], "lineno": line, "function": function[:80]}
+    if any(SAVING.search(f[2]) for f in frames):
+        found["saving"] = "yes"
     if frames[-1] != own[-1]:
         found["raised_in"] = f"{frames[-1][0][-120:]}:{frames[-1][1]}"
         found["in_call"] = frames[-1][2][:80]

@@ -1,10 +1,59 @@
-"""The same container failure on every node is the image or the arguments, not a node."""
+"""Container failures: the particular line beside a general one, and what all nodes show alike."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribution.rule import Blame, Change, Confident, Event, Example, View, event, refiner
+from attribution.rule import Blame, Change, Confident, Demote, Event, Example, View, event, filter_rule, refiner
+
+GENERAL = (
+    "pyxis.import",
+    "pyxis.start",
+    "enroot.hook",
+    "enroot.squash",
+    "apt.fatal",
+    "docker.start",
+    "reg.*",
+    "slurm.plugin_stack",
+)
+NEAR_LINES, NEAR_SECONDS = 40, 60.0
+
+
+def _names(view: View, cause: Event, effect: Event) -> bool:
+    """Whether the cause's edges name the effect; globs end in a star."""
+    edges = (x.symptom for x in view.symptoms[cause.symptom].explains)
+    return any(effect.symptom.startswith(x[:-1]) if x.endswith("*") else effect.symptom == x for x in edges)
+
+
+def _near(a: Event, b: Event) -> bool:
+    if a.source == b.source:
+        return abs(a.line - b.line) <= NEAR_LINES
+    timed = a.own_time and b.own_time and a.clock == b.clock and a.time is not None and b.time is not None
+    return a.node == b.node and (not timed or abs((a.time or 0.0) - (b.time or 0.0)) <= NEAR_SECONDS)
+
+
+@filter_rule(
+    name="container-log-below-the-failure",
+    stage="MID",
+    example=Example(
+        given=(
+            event("pyxis.import", "n1", kind="slurmd", source="a", line=2, time=7.102),
+            event("enroot.node", "n1", kind="slurmd", source="a", line=4, time=7.104),
+        ),
+        expect=("demote pyxis.import",),
+        quiet=(
+            event("pyxis.import", "n1", kind="slurmd", source="a", line=2, time=7.102),
+            event("enroot.node", "n2", kind="slurmd", source="b", line=4, time=7.104),
+        ),
+    ),
+)
+def container_log_below_the_failure(view: View) -> Iterable[Change]:
+    """Plugins first say that something failed and then print the runtime's log: the later line is the reason."""
+    roots = [e for e in view.live() if view.role(e) == "root" and e.emit != "info"]
+    for general in view.of(*GENERAL):
+        reason = next((e for e in roots if e.id != general.id and _names(view, e, general) and _near(e, general)), None)
+        if reason is not None:
+            yield Demote(event=general.id, reason=f"the log below says why: {reason.symptom}", by=reason.id)
 
 
 def _container_roots(view: View) -> dict[str, list[Event]]:

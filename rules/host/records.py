@@ -9,8 +9,8 @@ import re2
 from attribution.rule import Accumulated, Example, Lines, accumulator
 
 KERNEL = ("kern", "dmesg", "syslog", "journal")
-_SECTION = re2.compile(r"\{\d+\}\[Hardware Error\]: +section_type: *(?P<what>.+)")
-_SEVERITY = re2.compile(r"\{\d+\}\[Hardware Error\]: +event severity: (?P<what>\w+)")
+_SECTION = re2.compile(r"(?:\{\d+\})?\[Hardware Error\]: +section_type: *(?P<what>.+)")
+_SEVERITY = re2.compile(r"(?:\{\d+\})?\[Hardware Error\]: +event severity: (?P<what>\w+)")
 _MODULE = re2.compile(r"\+0x[0-9a-f]+/0x[0-9a-f]+ \[(?P<module>\w+)\]")
 _BUILTIN = re2.compile(r"[ ?](?P<name>nfs\d?_|nfs4_|rpc_wait_bit_killable|ceph_|fuse_|cifs_|SMB2_)")
 _TRACE = re2.compile(
@@ -60,7 +60,7 @@ class _Apei:
 
 @accumulator(
     name="firmware-error-record",
-    trigger=r"^(?P<head>\{\d+\})\[Hardware Error\]: Hardware error from APEI",
+    trigger=r"^(?:\{\d+\}\[Hardware Error\]: Hardware error from APEI|BERT: Error records from previous boot)",
     reads=KERNEL,
     example=Example(
         given=(
@@ -74,7 +74,9 @@ class _Apei:
     ),
 )
 def firmware_error_record(_fields: Mapping[str, str], _line: str) -> Lines:
-    """A firmware-first record counts by its severity and section; PCIe sections are read with the bus errors."""
+    """A firmware-first record counts by its severity and section, also one kept over a boot (BERT); PCIe sections are
+    read with the bus errors.
+    """
     return _Apei()
 
 

@@ -92,7 +92,7 @@ REASONS: dict[int, tuple[str, str]] = {
 }  # fmt: skip
 LINK = {
     SIGNAL: "nvl.signal_integrity", CABLE: "nvl.cable", PEER: "nvl.peer_down", THERMAL: "nvl.peer_thermal",
-    COMMAND: "nvl.commanded", HARMLESS: "nvl.unit_notice", UNSAID: "nvl.netir",
+    COMMAND: "nvl.commanded", HARMLESS: "nvl.unit_notice", UNSAID: "nvl.link_down",
 }  # fmt: skip
 FIRMWARE = {1: "configuration timeout", 3: "test", 4: "assertion", 5: "fatal cause", 7: "exception"}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from attribution.rule import Change, Demote, Event, Example, Retag, View, event, filter_rule
 
 OWN = (
-    "nvl.signal_integrity", "nvl.cable", "nvl.unit_fatal", "nvl.poison", "nvl.netir", "nvl.mse", "nvl.saw", "nvl.tlw", "nvl.rlw",
+    "nvl.signal_integrity", "nvl.cable", "nvl.unit_fatal", "nvl.poison", "nvl.netir", "nvl.link_down", "nvl.mse", "nvl.saw", "nvl.tlw", "nvl.rlw",
     "nvl.xid74", "nvl.commanded", "nvsw.sxid_fatal", "gpu.off_bus", "gpu.off_bus_no_xid",
 )  # fmt: skip
 SUFFER = (
@@ -71,7 +71,7 @@ def nvlink_victims(view: View) -> Iterable[Change]:
 def nvlink_link_reasons_of_one_gpu(view: View) -> Iterable[Change]:
     """Where several links of a node fall in one burst, the reason that says something stands for those that say nothing."""
     telling = view.of("nvl.signal_integrity", "nvl.cable", "nvl.unit_fatal")
-    for e in view.of("nvl.netir"):
+    for e in view.of("nvl.netir", "nvl.link_down"):
         same = [
             t for t in telling if t.node == e.node and t.clock == e.clock and abs((t.time or 0.0) - (e.time or 0.0)) <= 60.0
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribution.rule import Change, Event, Example, Retag, View, event, filter_rule
+from attribution.rule import Change, Demote, Event, Example, Retag, View, event, filter_rule
 
 SOON = 120.0
 GPU_GONE = ("gpu.off_bus", "gpu.off_bus_no_xid", "gpu.rpc_lost", "pcie.fatal_timeout")
@@ -34,3 +34,19 @@ def pcie_link_of_a_gpu(view: View) -> Iterable[Change]:
     for e in view.of("pcie.aer_fatal", "pcie.dpc", "pcie.link_down"):
         if _follows(view, e, *GPU_GONE) and not _follows(view, e, *OTHERS_GONE):
             yield Retag(event=e.id, symptom="pcie.gpu_link", reason="a GPU of the node was gone within two minutes")
+
+
+@filter_rule(
+    name="pcie-device-recovered",
+    stage="MID",
+    example=Example(
+        given=(event("pcie.aer_fatal", "n1", time=5.0), event("pcie.recovered", "n1", time=6.0)),
+        expect=("demote pcie.aer_fatal",),
+        quiet=(event("pcie.aer_fatal", "n1", time=5.0), event("pcie.recovered", "n2", time=6.0)),
+    ),
+)
+def pcie_device_recovered(view: View) -> Iterable[Change]:
+    """A fatal error that the kernel got over, with no device lost, ended nothing by itself."""
+    for e in view.of("pcie.aer_fatal", "pcie.dpc"):
+        if _follows(view, e, "pcie.recovered") and not _follows(view, e, *GPU_GONE, *OTHERS_GONE):
+            yield Demote(event=e.id, reason="the device was recovered, and none was lost")

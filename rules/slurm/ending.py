@@ -10,6 +10,8 @@ ENDINGS = ("slurm.timeout", "slurm.deadline", "slurm.inactive", "slurm.cancel_us
 PLANNED = (*ENDINGS, "slurm.timeout_hang", "slurm.preempt", "slurm.requeue", "slurm.dependency", "mg.signal_exit")
 WEAK = ("slurm.sigkill9", "slurm.sigterm15", "slurm.exit127", "slurm.exit126", "slurm.exit_signal")
 PROGRESS = ("*.progress", "progress.*", "*.last_step")
+# Lines that say that a rank stands still; others only say that a peer has gone.
+HANGING = ("nccl.watchdog", "nccl.heartbeat", "krn.hung_task")
 MARGIN = 60.0
 WENT_ON = 300.0
 SILENT_LEAST, SILENT_PART = 1800.0, 0.5
@@ -89,11 +91,11 @@ def hang_behind_the_end(view: View) -> Iterable[Change]:
 
 
 def hang_sign(view: View, kill: float | None, lines: dict[str, Event]) -> str:
-    """Why the attempt had stopped moving before the kill; empty where nothing says so."""
-    for e in view.live():
-        symptom = view.symptoms[e.symptom]
-        hang = symptom.role == "cascade" and symptom.sub_domain == "collective_hang" and e.symptom != "slurm.kill_task_failed"
-        if hang and was_before(e, kill, lines) and progress_after(view, e) is None:
+    """Why the attempt had stopped moving before the kill; empty where nothing says so, or where it was leaving by itself."""
+    if view.of("mg.signal_exit", live=False):
+        return ""
+    for e in view.of(*HANGING):
+        if was_before(e, kill, lines) and progress_after(view, e) is None:
             return f"{e.symptom} is older than the kill"
     start = view.state.start
     steps = [p.time for p in view.of(*PROGRESS, live=False) if p.own_time and p.clock == "wall" and p.time is not None]
@@ -194,7 +196,7 @@ def pmix_before_node_fail(view: View) -> Iterable[Change]:
     pmix = view.of("slurm.pmix_wireup")
     record = [e for e in view.of("slurm.node_fail") if e.kind == "record" and e.fields.get("named_by") == "srun"]
     app = [e for e in view.of("slurm.node_fail") if e.kind == "app"]
-    if not pmix or not record or view.of(*PROGRESS, live=False):
+    if not pmix or not record or any(p.own_time for p in view.of(*PROGRESS, live=False)):
         return
     if any(p.source == a.source and p.line < a.line for p in pmix for a in app):
         yield Retag(event=record[0].id, symptom="slurm.pmix_wireup", reason="the node failed while PMIx wired up the ranks")

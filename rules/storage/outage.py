@@ -67,10 +67,11 @@ def nfs_came_back(view: View) -> Iterable[Change]:
 def lustre_stayed_away(view: View) -> Iterable[Change]:
     """A lost connection is daily business; one that is not restored for minutes, until the end, is an outage."""
     end = view.state.end
+    evicted = {e.node for e in view.of("lustre.evict")}
     for e in view.of("lustre.conn"):
         if end is None or not e.own_time or e.clock != "wall" or e.time is None or e.before_start:
             continue
-        if e.time <= end - LEAST and _back(view, e, e.fields.get("target", "")) is None:
+        if e.node not in evicted and e.time <= end - LEAST and _back(view, e, e.fields.get("target", "")) is None:
             yield Retag(
                 event=e.id, symptom="lustre.down", reason="no line says that the connection was restored before the end"
             )

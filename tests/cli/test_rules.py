@@ -70,7 +70,8 @@ gpu.off_bus
   role         root: can be the cause
   do           rerun_without: run it again without the responsible node (a drain is suggested)
   owner        hw
-  causes       app.* (job), gpu.xid_45 (gpu)
+  causes/gpu   gpu.xid_45
+  causes/job   app.*
   beats        gpu.lost
   lingers      until boot
   also called  xid-79

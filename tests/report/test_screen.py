@@ -42,7 +42,6 @@ def test_what_does_not_fit_is_counted_aloud() -> None:
     text = plain(screen(samples.wide()))
     for words in (
         "999 more pieces of evidence",
-        "999 more things",
         "29 more drains suggested",
         "29 more demoted",
         "30 more not read",

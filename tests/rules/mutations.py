@@ -22,7 +22,7 @@ _COUNT = re.compile(
     r"(?<![\w=:.-])(?<![A-Z] )([1-9]\d*)(?= (?:[a-z]+ ){0,2}(?:errors?|failures?|faults?|timeouts?|violations?)\b)"
 )
 _CODE_WORD = r"(?:exit(?:ed with)? ?code|exitcode|exit status|errno|\brc|ret|status)"
-_CODE = re.compile(rf"(?i)({_CODE_WORD}(?: ?[:=] ?| )-?)([1-9]\d{{0,3}})\b(?! ?\(|[/.:\]])")
+_CODE = re.compile(rf"(?i)({_CODE_WORD}(?: ?[:=] ?| )-?)([1-9]\d{{0,3}})\b(?! ?\(| - |[/.:\]])")
 _FAILED = re.compile(r"(?i)fail|error|refus|denied|kill")
 # In the first sentence; the rest is advice and explanation.
 _BE = re.compile(

@@ -29,7 +29,7 @@ def faults() -> dict[tuple[str, str, str], list[str]]:
         for kind, line in mutations(rule, sample):
             if blaming or kind in ALWAYS:
                 for other, symptom in fired(line):
-                    if symptom in own:
+                    if symptom in own and set(other.reads) & set(rule.reads):
                         found[other.file, other.name, kind].append(line)
     return found
 

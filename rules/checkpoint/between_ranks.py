@@ -1,10 +1,10 @@
-"""A collective that timed out while the checkpoint was still being loaded."""
+"""Checkpoints between ranks: a load that outlasts a collective, a save whose directory another process removed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribution.rule import Add, Change, Event, Example, View, event, filter_rule
+from attribution.rule import Add, Change, Event, Example, Retag, View, event, filter_rule
 
 WAITED = ("nccl.watchdog", "rdzv.store_timeout", "ck.timeout")
 SHORTEST, LONGEST = 30.0, 7200.0
@@ -51,3 +51,19 @@ def slow(e: Event) -> Event:
         node=e.node, rank=e.rank, time=e.time, last_time=e.last_time, last_line=e.last_line, clock=e.clock, own_time=False,
         grain=e.grain, uncertainty=e.uncertainty, fields=e.fields, text=e.text, evidence=e.evidence,
     )  # fmt: skip
+
+
+@filter_rule(
+    name="saved-into-a-directory-that-went-away",
+    stage="STANDARD",
+    example=Example(
+        given=(event("ck.missing", kind="app", saving="yes", path="/out/checkpoint-500/optimizer.pt"),),
+        expect=("retag ck.missing ck.race",),
+        quiet=(event("ck.missing", kind="app", path="/out/checkpoint-500/optimizer.pt"),),
+    ),
+)
+def directory_went_away(view: View) -> Iterable[Change]:
+    """Not found while saving is not a checkpoint that is missing: its directory was renamed or removed meanwhile."""
+    for e in view.of("ck.missing"):
+        if e.fields.get("saving") == "yes" and e.fields.get("path"):
+            yield Retag(event=e.id, symptom="ck.race", reason="the program was saving into it")

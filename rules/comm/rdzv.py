@@ -1,0 +1,59 @@
+"""Rendezvous lines that turned out harmless, and exceptions that only repeat them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import re2
+
+from attribution.rule import Change, Demote, Example, Retag, View, event, filter_rule
+
+_REPEATS = re2.compile(
+    r"store based barrier|server socket has failed|Address already in use|EADDRINUSE|ncclUniqueId|monitoredBarrier|connectFullMesh|"
+    r"mismatch between collectives|collective operation types across ranks|Unable to find (?:address|interface) for"
+)
+
+
+@filter_rule(
+    name="port-in-use-and-yet-it-ran",
+    stage="EARLY",
+    example=Example(
+        given=(
+            event("rdzv.addrinuse", None, kind="app", line=3),
+            event("app.progress", None, kind="app", line=40, emit="info"),
+        ),
+        expect=("demote rdzv.addrinuse",),
+        quiet=(
+            event("app.progress", None, kind="app", line=1, emit="info"),
+            event("rdzv.addrinuse", None, kind="app", line=3),
+        ),
+    ),
+)
+def port_in_use_and_yet_it_ran(view: View) -> Iterable[Change]:
+    """An agent tries to be the store's server and joins as a client where the port is taken: steps after it say that it ran."""
+    steps = view.of("app.progress", live=False)
+    for e in view.of("rdzv.addrinuse"):
+        after = [s for s in steps if s.source == e.source and max(s.line, s.last_line) > e.line]
+        if after:
+            yield Demote(event=e.id, reason=f"the run made progress after it (line {after[-1].line})")
+
+
+@filter_rule(
+    name="exceptions-that-repeat-the-rendezvous",
+    stage="EARLY",
+    example=Example(
+        given=(
+            event(
+                "py.runtime", None, kind="app", line=5, message="Timed out initializing process group in store based barrier"
+            ),
+        ),
+        expect=("retag py.runtime py.echo",),
+        quiet=(event("py.runtime", None, kind="app", line=5, message="shape mismatch in layer 3"),),
+    ),
+)
+def exceptions_that_repeat_the_rendezvous(view: View) -> Iterable[Change]:
+    """The same words are read as a symptom of their own: the exception around them is no second cause."""
+    for e in view.of("py.runtime", "py.oserror", "py.traceback", "py.value"):
+        said = " ".join((e.fields.get("said", ""), e.fields.get("message", ""), e.text))
+        if _REPEATS.search(said):
+            yield Retag(event=e.id, symptom="py.echo", reason="its words are those of the communication library")
