@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -45,7 +46,9 @@ async def _ask(door: str, text: bytes) -> tuple[bytes, list[int]]:
         line.setblocking(False)
         try:
             await loop.sock_connect(line, door)
-            await loop.sock_sendall(line, text)
+            # A request that is not taken (busy, another user's) is answered before it was read.
+            with contextlib.suppress(BrokenPipeError):
+                await loop.sock_sendall(line, text)
             await _readable(loop, line)
             answer, fds, _flags, _address = socket.recv_fds(line, 4096, 1, socket.MSG_CMSG_CLOEXEC)
         except (FileNotFoundError, ConnectionRefusedError):

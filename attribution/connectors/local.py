@@ -37,7 +37,9 @@ async def collect(request: Request, config: Config) -> list[Source]:
         for kind, patterns in sorted(config.local.nodes.items()):
             for path, name in _node_files(node, patterns):
                 wanted.append((kind, path, f"nodes/{node}/{kind}-{name}", node))
-    return found + list(await asyncio.gather(*(_one(request, config, item, until) for item in wanted)))
+    # A thousand nodes wait here, not all of them for the same reader.
+    turn = asyncio.Semaphore(config.app.readers)
+    return found + list(await asyncio.gather(*(_one(request, config, item, until, turn) for item in wanted)))
 
 
 def check(config: Config) -> list[str]:
@@ -77,8 +79,11 @@ async def _slurm_logs(config: Config) -> list[tuple[SourceKind, str, str]]:
     return found
 
 
-async def _one(request: Request, config: Config, item: tuple[SourceKind, str, str, str | None], until: float) -> Source:
+async def _one(
+    request: Request, config: Config, item: tuple[SourceKind, str, str, str | None], until: float, turn: asyncio.Semaphore
+) -> Source:
     kind, path, place, node = item
     order = order_of(request, config, kind, place, path)
-    answer = await readers.of_this_loop(config).read(order, mount_of(path), (), until)
+    async with turn:
+        answer = await readers.of_this_loop(config).read(order, mount_of(path), (), until)
     return source_of(order, place, answer, node)

@@ -35,6 +35,8 @@ def main(argv: list[str]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (int(argv[2]) << 20,) * 2)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_WRITTEN, MOST_WRITTEN))
     rules = ruleset.load(tuple(Path(d) for d in argv[3:]), samples=False)
+    # The rules stay: no collection has to look at them again.
+    gc.freeze()
     with socket.socket(fileno=int(argv[1])) as door:
         while True:
             text, fds, _flags, _address = socket.recv_fds(door, MOST_MESSAGE, 1)
@@ -42,7 +44,6 @@ def main(argv: list[str]) -> None:
                 return
             answer = carry_out(msgspec.json.decode(text, type=Order), fds[0] if fds else None, rules)
             door.send(msgspec.json.encode(answer))
-            gc.collect()
 
 
 def carry_out(order: Order, fd: int | None, rules: RuleSet) -> Answer:

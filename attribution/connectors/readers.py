@@ -21,7 +21,7 @@ from attribution.connectors.rotated import NotReadError
 from attribution.errors import SattribError
 
 MOST = 8
-IDLE = 2
+IDLE = 4
 REPLACE_AFTER = 200
 # Shorter than this, a time limit says more about our own queue than about a file system.
 FAIR = 5.0

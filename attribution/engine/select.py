@@ -17,6 +17,8 @@ from attribution.model import Frozen
 
 SELECTED_MOST = 16 << 20
 TAIL_LINES = 3000
+# Beyond so many hits of the same rules, and so many ranks, lines are not told apart any more.
+FLOOD, MOST_KEYS = 20_000, 1024
 # Lines that can name a rank; only these are parsed for it.
 _RANKED = re.compile(rb"ank|(?:^|[\] ]) {0,5}\d{1,7}: |<std(?:out|err)>")
 
@@ -83,7 +85,9 @@ class Selector:
         self._late: dict[Key, deque[Kept]] = {}
         self._counts: dict[Key, int] = {}
         self._cut: set[str] = set()
-        self._held = self._number = self.bytes = 0
+        self._held = self._held_late = self._number = self.bytes = 0
+        self._floods: dict[tuple[str, ...], int] = {}
+        self._timed: tuple[int, Kept] = (-1, {})
         self._until = -1
         self._carry = self._pending = self._tail = self._latest = b""
         self._skipping = False
@@ -142,8 +146,12 @@ class Selector:
     # ---- hits -------------------------------------------------------------------------------------------------------
 
     def _hit(self, text: bytes, start: int, raw: bytes, number: int, names: tuple[str, ...]) -> None:
+        flood = self._floods[names] = self._floods.get(names, 0) + 1
+        if flood > FLOOD:
+            self._keep_late((names, None), {number: raw[: MAX_LINE + 1]})
+            return
         rank = lines.parse(raw[:MAX_LINE].decode("utf-8", "replace")).rank if _RANKED.search(raw) else None
-        key = (names, rank)
+        key = (names, rank) if len(self._counts) < MOST_KEYS else (names, None)
         seen = self._counts[key] = self._counts.get(key, 0) + 1
         if seen <= self._keep and self._held < self._most:
             before, after = self._context(names)
@@ -152,11 +160,18 @@ class Selector:
                 for n, line in piece.items():
                     self._put(n, line)
             self._put(number, raw)
-            return
-        self._cut.update(names)
-        self._late.setdefault(key, deque(maxlen=self._last)).append({
-            **self._time_of(text, start, number), number: raw[: MAX_LINE + 1],
-        })  # fmt: skip
+        else:
+            self._keep_late(key, {**self._time_of(text, start, number), number: raw[: MAX_LINE + 1]})
+
+    def _keep_late(self, key: Key, piece: Kept) -> None:
+        """Keep one of the last hits, in the place of an older one."""
+        self._cut.update(key[0])
+        queue = self._late.setdefault(key, deque())
+        if queue and (len(queue) == self._last or self._held_late >= self._most):
+            self._held_late -= sum(map(len, queue.popleft().values()))
+        if self._held_late < self._most:
+            queue.append(piece)
+            self._held_late += sum(map(len, piece.values()))
 
     def _context(self, names: tuple[str, ...]) -> tuple[int, int]:
         found = self._around.get(names)
@@ -187,15 +202,20 @@ class Selector:
         return found
 
     def _time_of(self, text: bytes, start: int, number: int) -> Kept:
-        """The last line before this one that has a time, where it has none itself."""
-        for _ in range(LOOK_BACK + 1):
+        """The last line before this one that has a time, where it has none itself; what was looked at once is not again."""
+        looked, found = self._timed
+        at, result = number, Kept()
+        while at > looked and number - at <= LOOK_BACK:
             if lines.only_stamp(text[start : start + 400].split(b"\n", 1)[0].decode("utf-8", "replace")) is not None:
-                return {number: _line(text, start)}
+                result = {at: _line(text, start)}
+                break
             if start <= 0:
                 break
-            start = text.rfind(b"\n", 0, start - 1) + 1
-            number -= 1
-        return {}
+            start, at = text.rfind(b"\n", 0, start - 1) + 1, at - 1
+        if at == looked and found and number - next(iter(found)) <= LOOK_BACK:
+            result = found
+        self._timed = (number, result)
+        return result
 
     def _keep_tail(self) -> None:
         whole = self._tail.removesuffix(b"\n").split(b"\n")
@@ -204,7 +224,7 @@ class Selector:
         whole = whole[-TAIL_LINES:]
         for n, raw in enumerate(whole, self._number - len(whole)):
             self._put(n, raw)
-        first = self._number - len(whole)
+        first, self._timed = self._number - len(whole), (-1, {})
         stamped = self._time_of(self._tail, self._tail.find(whole[0]) if whole else 0, first) if whole else {}
         self._kept.update({n: raw for n, raw in stamped.items() if n not in self._kept})
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import fcntl
 import json
 import os
 import pwd
+import shutil
 import signal
 import socket
 import subprocess
@@ -27,9 +29,21 @@ OWNER, STRANGER = pwd.getpwnam("games"), pwd.getpwnam("mail")
 class Opener:
     """A running sattrib-open, and a client of it."""
 
-    def __init__(self, folder: Path, *args: str) -> None:
+    def __init__(self, folder: Path, *args: str, under: tuple[str, ...] = ()) -> None:
         self.door = folder / "open.sock"
-        argv = [sys.executable, "-m", "attribution.opener", "--listen", str(self.door), "--peer", "0", "--idle", "0", *args]
+        argv = [
+            *under,
+            sys.executable,
+            "-m",
+            "attribution.opener",
+            "--listen",
+            str(self.door),
+            "--peer",
+            "0",
+            "--idle",
+            "0",
+            *args,
+        ]
         self.process = subprocess.Popen(argv)
         while not self.door.exists():
             assert self.process.poll() is None
@@ -48,8 +62,10 @@ class Opener:
 
     def send(self, raw: bytes) -> tuple[dict[str, object], int | None]:
         with self.connect() as line:
-            line.sendall(raw)
-            line.shutdown(socket.SHUT_WR)
+            # One that is not taken is answered before it was read.
+            with contextlib.suppress(BrokenPipeError):
+                line.sendall(raw)
+                line.shutdown(socket.SHUT_WR)
             text, fds, _, _ = socket.recv_fds(line, 4096, 4)
         assert len(fds) <= 1
         return (json.loads(text) if text else {}), (fds[0] if fds else None)
@@ -71,8 +87,8 @@ class Opener:
 def run(tmp_path):
     started: list[Opener] = []
 
-    def make(*args: str) -> Opener:
-        started.append(Opener(tmp_path, *args))
+    def make(*args: str, under: tuple[str, ...] = ()) -> Opener:
+        started.append(Opener(tmp_path, *args, under=under))
         return started[-1]
 
     yield make
@@ -320,3 +336,35 @@ def test_a_child_that_died_leaves_the_others_alone(run, home):
     assert line.recv(10) == b""
     line.close()
     assert one.ask(OWNER.pw_uid, home / "out") == (None, b"hello")
+
+
+@needs_root
+def test_a_stopped_child_does_not_stay(run, home):
+    """A user may send signals to a child that has become him; SIGALRM does not end a stopped process."""
+    one = run("--least-uid", "1", "--seconds", "1")
+    line = one.connect()
+    time.sleep(0.3)
+    (child,) = Path(f"/proc/{one.process.pid}/task/{one.process.pid}/children").read_text().split()
+    os.kill(int(child), signal.SIGSTOP)
+    line.settimeout(10)
+    assert line.recv(10) == b""
+    line.close()
+
+
+@needs_root
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv: the unit's capabilities are NOT tested")
+def test_the_units_capabilities_are_enough_and_root_itself_has_no_more(run, home):
+    unit = (Path(opener.__file__).parents[1] / "packaging/systemd/sattrib-open.service").read_text()
+    kept = next(line for line in unit.splitlines() if line.startswith("CapabilityBoundingSet=")).partition("=")[2]
+    names = ",".join("+" + name.removeprefix("CAP_").lower() for name in kept.split())
+    make_file(home / "out", b"hello")
+    one = run(
+        "--least-uid",
+        "1",
+        "--allow-uid",
+        "0",
+        under=("setpriv", "--no-new-privs", "--inh-caps", "-all", "--bounding-set", f"-all,{names}"),
+    )
+    assert one.ask(OWNER.pw_uid, home / "out") == (None, b"hello")
+    assert one.ask(STRANGER.pw_uid, home / "out") == ("denied", b"")
+    assert one.ask(0, home / "out") == ("denied", b"")
