@@ -51,7 +51,11 @@ async def _told(shared: Shared) -> Config:
     config = shared.config
     if config.local.slurmctld_log:
         return config
-    log = (await shared.cluster()).slurmctld_log
+    try:
+        log = (await shared.cluster()).slurmctld_log
+    except SattribError as problem:
+        shared.news.trouble("slurmctld", problem)
+        return config
     return msgspec.structs.replace(config, local=msgspec.structs.replace(config.local, slurmctld_log=log))
 
 

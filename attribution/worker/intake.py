@@ -100,7 +100,7 @@ class Intake:
         if one is None:
             self._unmatched(pending, own, known)
         elif key_of(one) in known:
-            shared.spool.remove(pending.claim)
+            shared.drop(pending.claim)
             self.pending.remove(pending)
         elif not one.terminal:
             self._unsettled(pending, "never-ended-in-the-accounting")
@@ -112,7 +112,7 @@ class Intake:
         """None or two attempts fit. Polling takes up every end: when all that there are have a verdict, nothing is lost."""
         old = self._shared.clock() - pending.claim.record.time > COVERED_AFTER
         if old and own and all(key_of(one) in known for one in own):
-            self._shared.spool.remove(pending.claim)
+            self._shared.drop(pending.claim)
             self.pending.remove(pending)
         else:
             self._unsettled(pending, "no-attempt-fits" if own else "not-in-the-accounting")
@@ -147,7 +147,7 @@ class Intake:
         asked = [one for one in open_ if not any(self._shared.works.get(key) for key in one.keys)]
         for pending in asked:
             if pending.keys <= await self._shared.known(sorted(pending.keys)):
-                self._shared.spool.remove(pending.claim)
+                self._shared.drop(pending.claim)
                 self.pending.remove(pending)
             else:
                 pending.keys = frozenset()

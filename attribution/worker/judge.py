@@ -8,6 +8,7 @@ import asyncio
 from pathlib import Path
 
 from attribution import pipeline
+from attribution.errors import SattribError
 from attribution.report.line import comment_line
 from attribution.spool import TRIES
 from attribution.worker.gather import gather
@@ -35,9 +36,16 @@ class Judge:
             if work.claims and work.claims[0].tries >= TRIES - 1:
                 # Only one record at a time can lose its last try to a worker that dies: not all that were in hand with it.
                 async with self._alone:
-                    await self._one(work)
+                    await self._guarded(work)
             else:
-                await self._one(work)
+                await self._guarded(work)
+
+    async def _guarded(self, work: Work) -> None:
+        try:
+            await self._one(work)
+        except (SattribError, OSError) as problem:
+            # A full disk, our own state: not this attempt's fault. Its try stays counted where it can't be given back.
+            self._later(work, f"job {work.accounted.job}", problem, DISK_DELAY)
 
     async def _one(self, work: Work) -> None:
         if not await self._begin(work):
@@ -50,7 +58,7 @@ class Judge:
             await self._crashed(work, died)
         except RulesBrokenError as problem:
             await self._put_back(work, "rules", problem, RULES_DELAY)
-        except OSError as problem:
+        except (SattribError, OSError) as problem:
             await self._put_back(work, f"job {work.accounted.job}", problem, DISK_DELAY)
         except Exception as bug:  # noqa: BLE001 - a bug with one attempt must not stop the others
             await self._crashed(work, ChildDiedError(type(bug).__name__, "collect", str(bug)))
@@ -62,7 +70,12 @@ class Judge:
         work.begun = True
         if not work.claims:
             return await asyncio.to_thread(self._shared.state.begin, work.key) <= TRIES
-        begun = self._shared.spool.begin(work.claims[0])
+        try:
+            begun = self._shared.spool.begin(work.claims[0])
+        except FileNotFoundError:
+            # A person took the record away; the attempt is judged all the same.
+            work.claims.pop(0)
+            return await self._begin(work)
         if begun is None:
             work.claims.pop(0)
             return False
@@ -81,8 +94,11 @@ class Judge:
 
     async def _put_back(self, work: Work, where: str, problem: Exception, delay: float) -> None:
         """Not this attempt's fault: try it again later."""
-        self._shared.news.trouble(where, problem)
         await self.release(work)
+        self._later(work, where, problem, delay)
+
+    def _later(self, work: Work, where: str, problem: Exception, delay: float) -> None:
+        self._shared.news.trouble(where, problem)
         asyncio.get_running_loop().call_later(delay, self._shared.works.to_judge, work)
 
     async def _crashed(self, work: Work, died: ChildDiedError) -> None:

@@ -7,8 +7,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from attribution.archive.failure import ArchiveError
 from attribution.archive.write import Finished
+from attribution.errors import SattribError
 from attribution.worker.news import Backoff
 from attribution.worker.shared import Shared
 from attribution.worker.state import Owed
@@ -54,7 +54,7 @@ class Keep:
         while True:
             try:
                 await self._store(batch)
-            except ArchiveError as problem:
+            except (SattribError, OSError) as problem:
                 self._shared.news.trouble("archive", problem)
                 await asyncio.sleep(self._backoff.next())
                 continue
@@ -99,7 +99,7 @@ class Keep:
     def _forget(self, batch: list[Kept]) -> None:
         for kept in batch:
             for claim in kept.work.claims:
-                self._shared.spool.remove(claim)
+                self._shared.drop(claim)
             self._finish(kept)
         self._shared.news.finished(len(batch))
 

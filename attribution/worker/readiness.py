@@ -45,23 +45,31 @@ class Readiness:
         """Judge what can be judged now. Raises SlurmError where the accounting does not answer."""
         shared = self._shared
         now = shared.clock()
-        cluster = await shared.cluster()
-        waits = ready.Waits(
-            kill_wait=cluster.kill_wait, unkillable=cluster.unkillable_timeout, settle=shared.config.worker.settle_seconds
-        )
+        waits, has_stdout = await self._cluster()
         found = []
         for work in [one for one in shared.works.waiting.values() if one.again_at <= now]:
             raw_id = work.accounted.raw_id
-            old = work.accounted.start is None or now >= (work.accounted.end or now) + waits.give_up
-            completing, quiet = (None, None) if old else await self._completing.look(raw_id, now)
+            started = work.accounted.start is not None
+            completing, quiet = await self._completing.look(raw_id, now) if started else (None, None)
             decision = ready.decide(work.accounted, completing, quiet, now, waits)
             work.again_at = decision.again_at or now + EVERY
             if decision.ready and work.reason != "wanted":
                 work.timed_out = decision.timed_out
                 self._completing.forget(raw_id)
                 found.append(work)
-        await self._read_again(found, has_stdout=cluster.version >= STDOUT_SINCE)
+        await self._read_again(found, has_stdout=has_stdout)
         return EVERY
+
+    async def _cluster(self) -> tuple[ready.Waits, bool]:
+        """How long this cluster waits, and whether its sacct names output files; Slurm's defaults until slurmctld answers."""
+        settle = self._shared.config.worker.settle_seconds
+        try:
+            cluster = await self._shared.cluster()
+        except SattribError as problem:
+            self._shared.news.trouble("slurmctld", problem)
+            return ready.Waits(settle=settle), False
+        waits = ready.Waits(kill_wait=cluster.kill_wait, unkillable=cluster.unkillable_timeout, settle=settle)
+        return waits, cluster.version >= STDOUT_SINCE
 
     async def _read_again(self, works: list[Work], *, has_stdout: bool) -> None:
         """The step rows of the end state: those of the first look can be older than the last task."""

@@ -13,7 +13,7 @@ from attribution.config import Config
 from attribution.errors import SattribError, SlurmError
 from attribution.slurm import Backend
 from attribution.slurm.values import Accounted, Cluster
-from attribution.spool import Spool
+from attribution.spool import Claim, Spool
 from attribution.worker.news import Backoff, News
 from attribution.worker.pool import Pool
 from attribution.worker.state import State
@@ -48,6 +48,15 @@ class Shared:
 
     async def cluster(self) -> Cluster:
         return await self.backend.cluster()
+
+    def drop(self, claim: Claim) -> None:
+        """Its attempt is in the archive. What can't be removed now is removed after the next start."""
+        try:
+            self.spool.remove(claim)
+        except FileNotFoundError:
+            return
+        except OSError as problem:
+            self.news.trouble("spool", problem)
 
     async def attempts(self, jobs: Sequence[str]) -> tuple[tuple[Accounted, ...], dict[str, SlurmError]]:
         """All attempts of these jobs, and the jobs whose rows can't be used: one such job must not hold up the others.
