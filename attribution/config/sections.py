@@ -145,6 +145,9 @@ class Drain(Strict, frozen=True):
 class Worker(Strict, frozen=True):
     """The unit that turns job ends into verdicts."""
 
+    state_dir: Annotated[
+        AbsolutePath, Meta(description="The worker's own directory: what it must remember, its lock, its status, work in hand.")
+    ] = "/var/lib/sattrib"
     slots: Annotated[Positive, Meta(description="Attempts that are judged at once.")] = 2
     cpu_seconds: Annotated[Positive, Meta(description="CPU limit of one attempt.")] = 60
     wall_seconds: Annotated[Positive, Meta(description="Wall-clock limit of one attempt.")] = 300

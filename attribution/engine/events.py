@@ -98,7 +98,7 @@ def _event(hit: Hit, source: Source, place: Place, node: str | None, suffix: str
     last, _, _ = place.when(hit.last, source, node)
     peers = tuple(sorted({p for key in ("peer", "peer2") if (p := place.names.resolve(hit.fields.get(key)))}))
     return Event(
-        id=f"{source.path}:{hit.line}:{hit.rule}{suffix}", rule=hit.rule.split("+")[0], symptom=hit.symptom, emit=hit.emit,
+        id=f"{source.path}:{hit.line}:{hit.rule}{suffix}" + (f"+{hit.part}" if hit.part else ""), rule=hit.rule, symptom=hit.symptom, emit=hit.emit,
         kind=source.kind, source=source.path, line=hit.line, node=node, peers=peers, rank=_rank(hit, source),
         gpu=pci(hit.fields.get("gpu")), time=time, last_time=last, last_line=hit.texts[-1][0], clock=clock,
         own_time=hit.own and time is not None, grain=hit.first.grain if hit.first else 1.0, uncertainty=doubt,

@@ -25,6 +25,7 @@ class Hit:
         "late",
         "line",
         "own",
+        "part",
         "rank",
         "rule",
         "stream",
@@ -38,6 +39,8 @@ class Hit:
         self.rule, self.symptom, self.emit, self.fields = rule, symptom, emit, fields
         self.host, self.rank, self.stream = parsed.host, parsed.rank, parsed.stream
         self.line, self.count = line, 1
+        # An accumulator may give several events for one line: they are told apart by this.
+        self.part = 0
         self.first: Stamp | None = parsed.stamp
         self.last: Stamp | None = parsed.stamp
         self.own = parsed.stamp is not None and parsed.stamp.kind != "delta"
@@ -57,10 +60,7 @@ class Hit:
     def again(self, line: int, parsed: Line, text: str) -> None:
         self.count += 1
         self.last = parsed.stamp or self.last
-        if len(self.texts) < 2 or len(self.texts) == 2:
-            self.texts.append((line, text))
-        else:
-            self.texts[2] = (line, text)
+        self.texts[1:] = [(line, text)]
 
 
 class Open:

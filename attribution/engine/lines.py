@@ -27,6 +27,7 @@ class Line(NamedTuple):
     stream: str = ""
 
 
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[ -/]{0,4}[@-~]|[@-Z\\-_])")
 _RANK = re.compile(r"\[rank(\d{1,7})\]: ?")
 _DEFAULT = re.compile(r"\[([A-Za-z_]\w{0,15}?)(\d{1,5})\]: ?")
 _LABEL = re.compile(r" {0,5}(\d{1,7}): ")
@@ -53,6 +54,8 @@ _SHAPED = re.compile(r"[\[<(0-9A-Z{ ]")
 
 def parse(text: str) -> Line:
     """Peel the carriers off one line (without its newline). Never raises; unknown shapes are all body."""
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
     if text.startswith('{"'):
         found = _journal_json(text)
         if found is not None:

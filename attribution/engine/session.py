@@ -109,8 +109,8 @@ class Session:
         for stage in FILTER_STAGES[1:]:
             for rule in self.rules.python_rules("filter", stage):
                 ledger.run(rule, ledger.view())
-        apply_edges(ledger, self.rules)
         settle_lingering(ledger)
+        apply_edges(ledger, self.rules)
         scrub = self.rules.python_rules("refiner", REFINE_STAGES[0])
         if scrub:
             for node in sorted({e.node for e in ledger.sorted() if e.node}):

@@ -28,7 +28,7 @@ class Stamp(NamedTuple):
     grain: float
 
 
-ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?: ?(Z|UTC|[+-]\d\d:?\d\d)(?![\d:]))?")
+ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?: ?(Z|UTC|[+-]\d\d:?\d\d)(?!\d))?")
 SYSLOG = re.compile(rf"({_MON}) {{1,2}}(\d{{1,2}}) (\d\d):(\d\d):(\d\d)(?:\.(\d{{1,9}}))?")
 DMESG_T = re.compile(rf"\[(?:[A-Z][a-z]{{2}}) ({_MON}) {{1,2}}(\d{{1,2}}) (\d\d):(\d\d):(\d\d) (\d{{4}})\]")
 DMESG_E = re.compile(rf"\[({_MON}) ?(\d{{1,2}}) (\d\d):(\d\d)\]")

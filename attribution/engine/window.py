@@ -20,7 +20,9 @@ def apply_window(ledger: Ledger) -> None:
         return
     silent = {e.node for e in ledger.live() if e.fields.get("silent") == "yes"}
     for event in ledger.live():
-        if event.kind == "record" or event.time is None or event.clock != "wall":
+        # A time taken from an earlier line of the application's output is no proof: anything may have printed that.
+        borrowed = event.kind == "app" and not event.own_time
+        if event.kind == "record" or event.time is None or event.clock != "wall" or borrowed:
             continue
         reason = _outside(event, state, event.node in silent)
         if reason == "before":
@@ -117,7 +119,7 @@ def _shows(ledger: Ledger, cause: Event, effect: Event) -> bool:
 def apply_kill(ledger: Ledger) -> None:
     """What follows a kill, cancel or timeout signal is teardown, unless it began before."""
     kill = ledger.state.kill_time
-    marks = {e.source: e for e in ledger.sorted() if e.fields.get("kill") == "yes" and e.kind == "app"}
+    marks = {e.source: e for e in ledger.live() if e.fields.get("kill") == "yes" and e.kind == "app"}
     for event in ledger.live():
         role = ledger.symptoms[event.symptom].role
         if role == "context" or event.kind == "record" or event.fields.get("kill") == "yes":

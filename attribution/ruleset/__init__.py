@@ -14,8 +14,8 @@ from attribution.engine.rules import Extractor, RuleSet
 from attribution.errors import RuleError
 from attribution.rule import PythonRule
 from attribution.ruleset import check
-from attribution.ruleset.build import Draft, add_file, add_imported
-from attribution.ruleset.files import convert_each, read_toml
+from attribution.ruleset.build import Draft, add_imported, add_rules, add_symptoms
+from attribution.ruleset.files import RuleFile, convert_each, read_toml
 from attribution.ruleset.pyrules import load_python, name_problem
 
 __all__ = ["bundled_dir", "load"]
@@ -45,8 +45,11 @@ def load(site: tuple[Path, ...] = (), *, bundled: Path | None = None, samples: b
         )
         for path in files:
             digest.update(str(path.relative_to(folder)).encode("utf-8", "surrogateescape") + b"\0" + _content(path) + b"\0")
-        for path in (p for p in files if p.suffix == ".toml"):
-            _add_toml(draft, path)
+        read = [(path, file) for path in files if path.suffix == ".toml" and (file := _read(draft, path)) is not None]
+        for path, file in read:
+            add_symptoms(draft, file, path)
+        for path, file in read:
+            add_rules(draft, file, path)
         draft.link_edge_sets()
         draft.uses.clear()
         for path in (p for p in files if p.suffix == ".py"):
@@ -70,20 +73,22 @@ def _content(path: Path) -> bytes:
         raise RuleError([(str(path), "", f"can't be read: {error.strerror}")]) from None
 
 
-def _add_toml(draft: Draft, path: Path) -> None:
+def _read(draft: Draft, path: Path) -> RuleFile | None:
+    """A file of our own shape; an imported one is taken at once."""
     try:
         table = read_toml(path)
     except RuleError as error:
         draft.problems += error.problems
-        return
+        return None
     if "schema" in table:
-        add_file(draft, convert_each(table, path, draft.problems), path)
-    else:
-        add_imported(draft, table, path)
+        return convert_each(table, path, draft.problems)
+    add_imported(draft, table, path)
+    return None
 
 
 def _freeze(draft: Draft, python: list[PythonRule], digest: str) -> RuleSet:
-    options = {name: found for name, found in draft.options.items() if found}
+    # A progress rule is searched backwards from the end: needles would only make candidates of its lines.
+    options = {name: found for name, found in draft.options.items() if found and not draft.extractors[name].last_only}
     chosen = choose(options)
     extractors = tuple(
         msgspec.structs.replace(rule, needles=tuple(sorted(chosen.get(name, ())))) for name, rule in draft.extractors.items()

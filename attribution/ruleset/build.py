@@ -123,16 +123,20 @@ def kinds_of(reads: tuple[str, ...]) -> tuple[SourceKind, ...]:
     return tuple(k for k in KINDS if k in found)
 
 
-def add_file(draft: Draft, file: RuleFile, path: Path) -> None:
-    """Take all of one `schema = 1` file."""
+def add_symptoms(draft: Draft, file: RuleFile, path: Path) -> None:
+    """Take what one `schema = 1` file declares; catalogs of any file may name it then."""
     for edge_set in file.edge_set:
         draft.add_edge_set(edge_set, path)
     for symptom in file.symptom:
         draft.add_symptom(symptom, path)
-    for table in file.extractor:
-        _add_extractor(draft, table, path)
     for family in file.family:
         _add_family(draft, family, path)
+
+
+def add_rules(draft: Draft, file: RuleFile, path: Path) -> None:
+    """Take the rules of one file, after the symptoms of all."""
+    for table in file.extractor:
+        _add_extractor(draft, table, path)
     for catalog in file.catalog:
         _add_catalog(draft, catalog, path)
     for metric in file.metric:

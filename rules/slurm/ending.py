@@ -196,7 +196,7 @@ def pmix_before_node_fail(view: View) -> Iterable[Change]:
     pmix = view.of("slurm.pmix_wireup")
     record = [e for e in view.of("slurm.node_fail") if e.kind == "record" and e.fields.get("named_by") == "srun"]
     app = [e for e in view.of("slurm.node_fail") if e.kind == "app"]
-    if not pmix or not record or view.of(*PROGRESS, live=False):
+    if not pmix or not record or any(p.own_time for p in view.of(*PROGRESS, live=False)):
         return
     if any(p.source == a.source and p.line < a.line for p in pmix for a in app):
         yield Retag(event=record[0].id, symptom="slurm.pmix_wireup", reason="the node failed while PMIx wired up the ranks")

@@ -20,8 +20,8 @@ def run(*events, **more):
     book = ledger(RULES, *events, start=START, end=END, **more)
     apply_window(book)
     apply_kill(book)
-    apply_edges(book, RULES)
     settle_lingering(book)
+    apply_edges(book, RULES)
     return [e.symptom for e in book.roots()], book
 
 
