@@ -85,11 +85,13 @@ def test_healthy_lines_change_neither_domain_nor_nodes(case, rules):
     folder, bundle, texts, verdict = case
     chance = random.Random(folder.name)
     mixed = {}
+    kinds = {s.path: s.kind for s in bundle.sources}
     for path, text in texts.items():
         lines = text.split(b"\n")
         for line in chance.sample(healthy_lines(), 60):
-            if not line.startswith((" ", "\t")):
-                lines.insert(chance.choice((0, len(lines))), line.encode())
+            # Progress after an error says that the job went on: in its output, healthy lines come before.
+            if not line.startswith((" ", "\t")) and kinds[path] != "metric":
+                lines.insert(0 if kinds[path] == "app" else chance.choice((0, len(lines))), line.encode())
         mixed[path] = b"\n".join(lines)
     assert key(judge.attribute(rules, bundle, mixed)) == key(verdict)
 

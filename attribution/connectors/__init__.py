@@ -15,6 +15,7 @@ from attribution.bundle import Source
 from attribution.config import Config
 from attribution.connectors import app, local, readers
 from attribution.connectors.request import Request, unread
+from attribution.errors import SattribError
 from attribution.model import SourceKind
 
 # Name of the connector, its module, and the kind that is unread where the connector itself fails.
@@ -42,7 +43,7 @@ async def _guarded(name: str, request: Request, config: Config) -> list[Source]:
             return sources
     except TimeoutError:
         return [unread(f"connector {name}", kind, "timed_out", "it did not end within the limit (collect.timeout_seconds)")]
-    except (ValueError, KeyError, TypeError, msgspec.MsgspecError) as problem:
+    except (SattribError, ValueError, KeyError, TypeError, msgspec.MsgspecError) as problem:
         return [unread(f"connector {name}", kind, "unreachable", f"it failed: {type(problem).__name__}: {problem}")]
 
 

@@ -14,11 +14,12 @@ from attribution.model import CoverageState
 from attribution.opener import RefusedError, open_regular
 
 STATES: dict[str, CoverageState] = {"denied": "denied", "refused": "denied", "not_regular": "denied", "missing": "unreachable"}
+AGAIN = 0.3
 NOT_RUNNING = "sattrib-open does not run: systemctl enable --now sattrib-open.socket"
 
 
 async def open_as(uid: int, path: str, door: str) -> int:
-    """A descriptor of the user's file; close it. `door` is the socket. Raises NotReadError.
+    """A descriptor of the user's file; close it. `door` is the socket. Waits while it is busy. Raises NotReadError.
 
     Without sattrib-open a file is opened directly if this process is that very user.
     """
@@ -27,17 +28,20 @@ async def open_as(uid: int, path: str, door: str) -> int:
             return await asyncio.to_thread(open_regular, path)
         except RefusedError as why:
             raise _not_read(*why.args) from None
-    text, fds = await _ask(door, json.dumps({"uid": uid, "path": path}).encode() + b"\n")
-    try:
-        answer: Any = json.loads(text)
-        if fds and answer == {"ok": True}:
-            return fds.pop()
-    except ValueError:
-        raise NotReadError("unreachable", "sattrib-open gave no answer: opening took too long, or it failed") from None
-    finally:
-        for fd in fds:
-            os.close(fd)
-    raise _not_read(str(answer.get("error")), str(answer.get("reason")))
+    while True:
+        text, fds = await _ask(door, json.dumps({"uid": uid, "path": path}).encode() + b"\n")
+        try:
+            answer: Any = json.loads(text)
+            if fds and answer == {"ok": True}:
+                return fds.pop()
+        except ValueError:
+            raise NotReadError("unreachable", "sattrib-open gave no answer: opening took too long, or it failed") from None
+        finally:
+            for fd in fds:
+                os.close(fd)
+        if answer.get("error") != "busy":
+            raise _not_read(str(answer.get("error")), str(answer.get("reason")))
+        await asyncio.sleep(AGAIN)
 
 
 async def _ask(door: str, text: bytes) -> tuple[bytes, list[int]]:

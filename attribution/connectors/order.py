@@ -10,8 +10,8 @@ MOST_MESSAGE = 128 * 1024
 class Order(Frozen, frozen=True):
     """Read one source. `path` names a log; without it the message carries the descriptor of a job's output.
 
-    `start`, `end`: the window in epoch seconds, UTC; `began`, `ended`: the attempt's own. `limit` is in bytes. `jobs` are
-    the ids of this job, and `nodes` its nodes: lines of Slurm's daemons that only name other jobs are left out.
+    `start`, `end`: the window in epoch seconds, UTC; `began`, `ended`: the attempt's own. `limit` is in bytes. `jobs`
+    are the ids of this job, and `nodes` its nodes as Slurm lists them: lines that only name other jobs are left out.
     """
 
     kind: SourceKind
@@ -24,7 +24,7 @@ class Order(Frozen, frozen=True):
     ended: float | None = None
     zone: str = "UTC"
     jobs: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
+    nodes: str = ""
 
 
 class Answer(Frozen, frozen=True):

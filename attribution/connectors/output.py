@@ -105,7 +105,7 @@ def _blocks(read: Counted, begin: int, stop: int) -> Iterator[bytes]:
 
 def _after_marks(block: bytes, began: float | None, zone: Zone) -> int:
     """Where the bytes of this attempt begin: after the last mark from before its start."""
-    if began is None or b" *** " not in block:
+    if began is None or b"slurmstepd: error: *** " not in block:
         return 0
     at = 0
     for mark in _MARK.finditer(block):

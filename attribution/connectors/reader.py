@@ -24,8 +24,8 @@ from attribution.connectors.span import SLACK, Window
 from attribution.engine.rules import RuleSet
 from attribution.engine.select import Selection, Selector, as_text
 from attribution.model import CoverageState
+from attribution.slurm.hostlist import expand
 
-OURS = ("slurmctld", "slurmdbd")
 MOST_WRITTEN = 64 << 20
 
 
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> None:
 
 def carry_out(order: Order, fd: int | None, rules: RuleSet) -> Answer:
     """Read one source into `order.out`. Closes `fd`. What can't be read is an answer, never an exception."""
-    foreign = Foreign(order.jobs, order.nodes) if order.kind in OURS else None
+    foreign = Foreign(order.jobs, expand(order.nodes)) if order.jobs else None
     selector = Selector(rules, order.kind, foreign=foreign)
     try:
         answer = read_output(fd, order, selector) if fd is not None else read_log(order, selector)
@@ -94,7 +94,7 @@ def _written(order: Order, answer: Answer, selection: Selection) -> Answer:
     if answer.state in ("denied", "unreachable"):
         return answer
     try:
-        fd = os.open(order.out, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fd = os.open(order.out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:
             file.write(as_text(selection))
             if selection.lines:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from attribution.bundle import Attempt, GivenCoverage, Source
 from attribution.config import Config
-from attribution.connectors.order import Answer, Order
+from attribution.connectors.order import MOST_MESSAGE, Answer, Order
 from attribution.engine.stamps import Zone, parse_when
+from attribution.errors import SattribError
 from attribution.model import CoverageState, Frozen, SourceKind
+from attribution.slurm.hostlist import compress
 
 
 class Request(Frozen, frozen=True):
@@ -35,21 +37,32 @@ def order_of(request: Request, config: Config, kind: SourceKind, place: str, pat
     """The order to read one source into `place` (relative to the folder)."""
     attempt = request.attempt
     zone = Zone(attempt.log_timezone, None)
-    # slurmctld names a task or a component by the array's or the first component's id, and by its own.
-    jobs = {attempt.job_id}
-    if attempt.array_job_id and attempt.array_task_id:
-        jobs |= {f"{attempt.array_job_id}_{attempt.array_task_id}", attempt.array_job_id}
-    if attempt.het_job_id:
-        jobs |= {f"{attempt.het_job_id}+{attempt.het_offset or 0}", attempt.het_job_id}
+    jobs, nodes = _ours(attempt) if kind in ("slurmctld", "slurmdbd") else ((), "")
     out = request.folder / place
     for folder in reversed(out.relative_to(request.folder).parents[:-1]):
         (request.folder / folder).mkdir(mode=0o700, exist_ok=True)
     return Order(
         kind=kind, out=str(out), limit=config.collect.max_mb << 20, path=path, start=request.window_start,
         end=request.window_end, began=parse_when(attempt.start, zone) if attempt.start else None,
-        ended=parse_when(attempt.end, zone) if attempt.end else None, zone=attempt.log_timezone, jobs=tuple(sorted(jobs)),
-        nodes=attempt.nodes,
+        ended=parse_when(attempt.end, zone) if attempt.end else None, zone=attempt.log_timezone, jobs=jobs, nodes=nodes,
     )  # fmt: skip
+
+
+def _ours(attempt: Attempt) -> tuple[tuple[str, ...], str]:
+    """The job's ids and nodes: slurmctld names a task or a component by the array's or first component's id, and by its own.
+
+    Where the list of nodes is too long for a message, or is none, nothing: then lines about other jobs are kept as well.
+    """
+    jobs = {attempt.job_id}
+    if attempt.array_job_id and attempt.array_task_id:
+        jobs |= {f"{attempt.array_job_id}_{attempt.array_task_id}", attempt.array_job_id}
+    if attempt.het_job_id:
+        jobs |= {f"{attempt.het_job_id}+{attempt.het_offset or 0}", attempt.het_job_id}
+    try:
+        nodes = compress(attempt.nodes)
+    except SattribError:
+        return (), ""
+    return (tuple(sorted(jobs)), nodes) if len(nodes) < MOST_MESSAGE // 2 else ((), "")
 
 
 def source_of(order: Order, place: str, answer: Answer, node: str | None = None) -> Source:

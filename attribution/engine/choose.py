@@ -188,7 +188,10 @@ def _alone(first: Mapping[str, Event], node: str, others: list[str]) -> bool:
 
 
 def _blame_pair(events: list[Event]) -> Blamed:
-    sided = {e.fields["culprit"] for e in events if e.fields.get("culprit")}
-    if len(sided) == 1:
+    named = [e for e in events if e.fields.get("culprit")]
+    sided = {e.fields["culprit"] for e in named}
+    # One end's word on the other is no proof; several ends that agree are.
+    reporters = {e.node for e in named if e.node not in sided}
+    if len(sided) == 1 and (len(reporters) > 1 or any(_proves(e) for e in named)):
         return Blamed((sided.pop(),), "a decode, a port event or the pair graph names this side")
     return Blamed((), "both ends of the pair are possible", tie=True)

@@ -60,10 +60,7 @@ class Hit:
     def again(self, line: int, parsed: Line, text: str) -> None:
         self.count += 1
         self.last = parsed.stamp or self.last
-        if len(self.texts) < 2 or len(self.texts) == 2:
-            self.texts.append((line, text))
-        else:
-            self.texts[2] = (line, text)
+        self.texts[1:] = [(line, text)]
 
 
 class Open:

@@ -147,16 +147,18 @@ def comm_versions(view: View) -> Mapping[str, Any]:
     ),
 )
 def rank_map(view: View) -> Mapping[str, Any]:
-    """Rank to node from the largest communicator; a rank that two nodes claim keeps both."""
-    found = [e for e in view.of("comm.rank_at", live=False) if e.rank is not None and e.node]
-    sizes = [int(e.fields.get("nranks", "0")) for e in found]
-    if not sizes:
-        return {}
+    """Rank to node: NCCL's lines of the largest communicator, and every line that gives both; two claims are both kept."""
+    joined = [e for e in view.of("comm.rank_at", live=False) if e.rank is not None and e.node]
+    size = max((int(e.fields.get("nranks", "0")) for e in joined), default=0)
     nodes: dict[int, set[str]] = {}
-    for e in found:
-        if int(e.fields.get("nranks", "0")) == max(sizes):
-            nodes.setdefault(e.rank or 0, set()).add(e.node or "")
-    return {"rank_map": {str(r): sorted(nodes[r]) for r in sorted(nodes)[:4096]}, "world_size": max(sizes)}
+    for e in view.events:
+        part = e.symptom == "comm.rank_at" and int(e.fields.get("nranks", "0")) < size
+        if e.kind == "app" and e.rank is not None and e.node and not part:
+            nodes.setdefault(e.rank, set()).add(e.node)
+    if not nodes:
+        return {}
+    facts: dict[str, Any] = {"rank_map": {str(r): sorted(nodes[r]) for r in sorted(nodes)[:4096]}}
+    return {**facts, "world_size": size} if size else facts
 
 
 def _says_something(e: Event, view: View) -> bool:

@@ -8,6 +8,7 @@ import re2
 
 from attribution.rule import Change, Demote, Example, Retag, View, event, filter_rule
 
+_RAISED = re2.compile(r"\b\w+Error: ")
 _REPEATS = re2.compile(
     r"store based barrier|server socket has failed|Address already in use|EADDRINUSE|ncclUniqueId|monitoredBarrier|connectFullMesh|"
     r"mismatch between collectives|collective operation types across ranks|Unable to find (?:address|interface) for"
@@ -30,9 +31,14 @@ _REPEATS = re2.compile(
     ),
 )
 def port_in_use_and_yet_it_ran(view: View) -> Iterable[Change]:
-    """An agent tries to be the store's server and joins as a client where the port is taken: steps after it say that it ran."""
+    """An agent tries to be the store's server and joins as a client where the port is taken: steps after it say that it ran.
+
+    What was raised as an exception ended that process, whatever others printed later.
+    """
     steps = view.of("app.progress", live=False)
     for e in view.of("rdzv.addrinuse"):
+        if _RAISED.search(e.text):
+            continue
         after = [s for s in steps if s.source == e.source and max(s.line, s.last_line) > e.line]
         if after:
             yield Demote(event=e.id, reason=f"the run made progress after it (line {after[-1].line})")

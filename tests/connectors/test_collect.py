@@ -209,6 +209,48 @@ def test_an_opener_that_says_nothing_is_timed_out(site, now):
     assert states(found)["slurmctld.log"] in ("read", "timed_out")
 
 
+def test_a_job_of_ten_thousand_nodes_fits_into_a_message(site, now):
+    regular = tuple(f"n{n:05d}" for n in range(10_000))
+    odd = tuple(f"{n * 7919:x}-{n}-rack{n * 31 % 977}.example" for n in range(10_000))
+    for nodes in (regular, odd):
+        found = collect(
+            request_of(site, now, nodes=nodes), configure(site, local=f'[local]\nslurmctld_log = "{site}/slurmctld.log"\n')
+        )
+        assert states(found) == {"app/out": "read", "slurmctld.log": "read"}
+
+
+def test_a_second_try_overwrites_the_first(site, now):
+    for _ in range(2):
+        assert states(collect(request_of(site, now), configure(site)))["app/out"] == "read"
+
+
+def test_a_busy_opener_is_asked_again(site, now):
+    """An opener that says busy twice and then hands over a file."""
+    import socket
+    import threading
+
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(f"{site}/open.sock")
+        door.listen()
+
+        def answer():
+            for number in range(3):
+                line, _ = door.accept()
+                with line:
+                    if number < 2:
+                        line.sendall(b'{"error": "busy", "reason": "not taken"}\n')
+                    else:
+                        fd = os.open(site / "out", os.O_RDONLY)
+                        socket.send_fds(line, [b'{"ok": true}\n'], [fd])
+                        os.close(fd)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        found = collect(request_of(site, now), configure(site, app=f'[app]\nopener = "{site}/open.sock"\n'))
+        thread.join()
+    assert states(found)["app/out"] == "read"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user: app through sattrib-open is NOT tested")
 def test_another_users_output_is_read_through_sattrib_open(site, now):
     import pwd

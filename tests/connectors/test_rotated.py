@@ -182,4 +182,4 @@ def test_lines_that_only_name_other_jobs_are_left_out_of_slurms_logs(read, write
 
     foreign = Foreign(("7", "5_2"), ("n1", "n2"))
     assert [foreign(line.encode()) for line in [*keep, *drop]] == [False] * len(keep) + [True] * len(drop)
-    assert read(path=str(log), kind="slurmctld", jobs=("7",), nodes=("n1",))[0].state == "read"
+    assert read(path=str(log), kind="slurmctld", jobs=("7",), nodes="n1")[0].state == "read"

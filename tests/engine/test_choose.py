@@ -201,6 +201,10 @@ def test_a_pair_needs_a_side():
     rules = rule_set(NET)
     assert blamed(rules, event("net.retry", "n1", emit="bad_peers", peers=("n2",))).nodes == ()
     assert blamed(rules, event("net.retry", "n1", emit="bad_peers", peers=("n2",), culprit="n2")).nodes == ("n2",)
+    alone = event("net.retry", "n1", emit="bad_peers", peers=("n2",), culprit="n2", kind="app", source="a")
+    assert blamed(rules, alone).nodes == ()
+    second = event("net.retry", "n3", emit="bad_peers", peers=("n2",), culprit="n2", kind="app", source="a", line=2)
+    assert blamed(rules, alone, second).nodes == ("n2",)
 
 
 def test_the_order_of_events_does_not_matter():
