@@ -87,6 +87,8 @@ class Live:
 
     def kill_worker(self, signal: str = "KILL") -> None:
         pid = self.worker_pid()
+        if not pid:
+            return
         self.root(f"kill -{signal} {pid}; while [ -e /proc/{pid} ]; do sleep 0.1; done")
 
     def sattrib(self, *words: str, user: str | None = None, check: bool = True) -> Any:
