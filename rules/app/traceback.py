@@ -167,7 +167,7 @@ def prefix_of(line: str) -> Any:
     before = line[: max(0, line.find("Traceback (most recent"))]
     if not before.strip(" |+-") or len(before) > LONGEST_PREFIX:
         return None
-    return re2.compile("^" + r"\d+".join(re2.escape(part) for part in DIGITS.split(before)))
+    return re2.compile("^ *" + r"\d+".join(re2.escape(part) for part in DIGITS.split(before.lstrip())))
 
 
 def symptom_of(said: str, prefixed: bool) -> str:
