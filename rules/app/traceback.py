@@ -50,8 +50,10 @@ BETWEEN = "  ||  "
 RULE = "python-traceback"
 DIGITS = re2.compile(r"\d+")
 LONGEST_PREFIX = 160
+CAUGHT = re2.compile(r"\b(?:WARN|WARNING|DEBUG|warning|debug)\b")
 # Where a logger's words stand before every line, no rule of a single line knows the exception.
 FAMILIES = (
+    (re2.compile(r"^(?:torch\.(?:cuda\.)?)?OutOfMemoryError: CUDA out of memory"), "oom.cuda"),
     (re2.compile(r"^(?:ModuleNotFoundError|ImportError)\b"), "py.import"),
     (re2.compile(r"^(?:KeyError|TypeError|AttributeError|NameError|IndexError|UnboundLocalError)\b"), "py.type_attr"),
     (re2.compile(r"^(?:ValueError|AssertionError)\b"), "py.value"),
@@ -66,6 +68,7 @@ class Chain:
     def __init__(self, line: str) -> None:
         line = COLOUR.sub("", line)
         self.prefix = prefix_of(line)
+        self.caught = self.prefix is not None and CAUGHT.search(line[: line.find("Traceback")]) is not None
         self.base = 0 if self.prefix is not None else indent(line)
         self.known_base = False
         self.frames: list[tuple[str, str, str]] = []
@@ -128,6 +131,8 @@ class Chain:
         return len(last) == 3 and last[1] - last[0] == last[2] - last[1] > 0
 
     def result(self) -> Iterable[Accumulated]:
+        if self.caught:
+            return
         if not self.done:
             if self.frames:
                 yield Accumulated(symptom="py.traceback", fields={"exception": "", **place(self.frames)})
