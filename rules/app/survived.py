@@ -80,7 +80,7 @@ def number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdigit() else None
 
 
-CRASHES = ("nat.*", "py.*", "cuda.*", "dl.*", "rdzv.agent", "rdzv.broken", "rdzv.heartbeat", "nccl.heartbeat", "nccl.abort*")
+CRASHES = ("nat.*", "py.*", "cuda.*", "oom.cuda", "oom.hip", "dl.*", "rdzv.agent", "rdzv.broken", "rdzv.heartbeat", "nccl.heartbeat", "nccl.abort*")
 ENDED = frozenset({"CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "REQUEUED", "COMPLETED"})
 
 
