@@ -64,4 +64,4 @@ def amd_reset_before_the_start(view: View) -> Iterable[Change]:
             None,
         )
         if done is not None:
-            yield Demote(event=e.id, reason="this GPU was reset before the start", by=done.id)
+            yield Demote(event=e.id, reason=f"this GPU was reset before the start (line {done.line})")
