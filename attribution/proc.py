@@ -11,7 +11,7 @@ import contextlib
 import os
 import signal
 import time
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -19,7 +19,7 @@ from typing import Protocol
 from attribution.errors import SattribError
 from attribution.model import Frozen
 
-__all__ = ["BIN_DIRS", "Finished", "Run", "arun", "find", "run"]
+__all__ = ["BIN_DIRS", "Finished", "Run", "arun", "find", "run", "start"]
 
 BIN_DIRS: tuple[str, ...] = ("/usr/bin", "/bin", "/usr/local/bin", "/opt/slurm/bin", "/usr/local/slurm/bin")
 BASE_ENV: Mapping[str, str] = {"LC_ALL": "C", "PATH": "/usr/bin:/bin"}
@@ -137,6 +137,20 @@ def run(
 ) -> Finished:
     """`arun` for callers without an event loop of their own."""
     return asyncio.run(arun(argv, stdin=stdin, env=env, timeout=timeout, limit=limit, check=check, error=error))
+
+
+async def start(argv: Sequence[str], *, pass_fds: Sequence[int] = (), error: type[SattribError] = SattribError) -> Process:
+    """Start a process that stays, and is talked to over `pass_fds`; it leads a session of its own, stderr is ours.
+
+    Raises `error` where it can't be started. Whoever starts it ends it (`kill`) and waits for it.
+    """
+    try:
+        return await asyncio.create_subprocess_exec(  # noqa: TID251 - this is the door
+            *argv, stdin=DEVNULL, stdout=DEVNULL, env=dict(BASE_ENV), cwd="/", start_new_session=True, pass_fds=pass_fds
+        )
+    except (OSError, ValueError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else str(problem)
+        raise error(f"{_shown(argv)}: {reason}") from None
 
 
 async def _start(argv: Sequence[str], env: Mapping[str, str] | None, error: type[SattribError]) -> Process:

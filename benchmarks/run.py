@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from attribution import ruleset
 from attribution.bundle import Attempt, Bundle, Source
+from attribution.engine.match import Prefilter
 from attribution.engine.rules import RuleSet
 from attribution.engine.select import needle_lists
 from attribution.engine.session import Session
@@ -94,19 +95,30 @@ def both(name: str, rules: RuleSet, path: Path, kind: str, reach: str) -> None:
         )
 
 
-def quiet_lines() -> list[str]:
-    return [line for line in healthy_lines() if "NVRM" not in line]
+def quiet_lines(rules: RuleSet | None = None, kind: str = "kern") -> list[str]:
+    """Healthy lines; with `rules`, only those that hold no needle: what almost all lines of a real log are."""
+    lines = [line for line in healthy_lines() if "NVRM" not in line]
+    if rules is None:
+        return lines
+    block = "\n".join(lines).encode() + b"\n"
+    hits = {c.start for c in Prefilter(rules.needles(kind), fast=False).candidates(block)}
+    kept, at = [], 0
+    for line in lines:
+        if at not in hits:
+            kept.append(line)
+        at += len(line.encode()) + 1
+    return kept
 
 
 def clean(rules: RuleSet, size: int) -> None:
-    lines = quiet_lines()
+    lines = quiet_lines(rules)
     fault = "Mar  2 04:18:56 n1 kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
     path = grow(WORK / f"clean-{size}.log", size << 20, lambda i: fault if i % 20_000 == 7 else lines[i % len(lines)])
     both("clean log, < 0.01 % hits", rules, path, "kern", "3 with fast, 0.2 without")
 
 
 def noisy(rules: RuleSet, size: int) -> None:
-    lines = quiet_lines()
+    lines = quiet_lines(rules, "app")
     hit = "[rank{0}]:[E302 04:18:{1:02d}.183009389 ProcessGroupNCCL.cpp:607] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={2}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600026 milliseconds before timing out."
     path = grow(
         WORK / f"noisy-{size}.log",

@@ -79,6 +79,11 @@ class Archive:
         with told(self.where), self._engine.connect() as connection:
             return tuple(read.newest(connection, key) for key in read.keys_of(connection, job))
 
+    def known(self, keys: Sequence[str]) -> frozenset[str]:
+        """Those of these attempt keys (or older keys) of which there is a verdict."""
+        with told(self.where), self._engine.connect() as connection:
+            return read.known(connection, keys)
+
     def version(self, key: str, version: int) -> read.StoredVerdict | None:
         """One version of the attempt with this key (or an older key of it); None where there is none."""
         with told(self.where), self._engine.connect() as connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +15,8 @@ from attribution.archive.rewrite import rewrite
 from attribution.archive.schema import aliases, attempts, evidence, responsible_nodes, stored_inputs, verdicts
 from attribution.model import Evidence, Verdict
 
+# SQLite before 3.32 takes 999 variables.
+_MOST_ASKED = 500
 _JOB_RE = re.compile(r"([0-9]+)(?:([_+])([0-9]+))?")
 
 
@@ -86,6 +89,16 @@ def _meant(job: str) -> list[ColumnElement[bool]]:
         # An offset beyond any that Slurm has would not fit the column.
         return [*meant, (attempts.c.het_job_id == number) & (attempts.c.het_offset == int(part[:9]))]
     return [*meant, attempts.c.array_job_id == number, attempts.c.het_job_id == number]
+
+
+def known(connection: Connection, keys: Sequence[str]) -> frozenset[str]:
+    """Those of the keys that are an attempt's, today's or an older one."""
+    found: set[str] = set()
+    for at in range(0, len(keys), _MOST_ASKED):
+        some = list(keys[at : at + _MOST_ASKED])
+        found.update(connection.execute(select(attempts.c.attempt).where(attempts.c.attempt.in_(some))).scalars())
+        found.update(connection.execute(select(aliases.c.alias).where(aliases.c.alias.in_(some))).scalars())
+    return frozenset(found)
 
 
 def _latest(connection: Connection, key: str) -> int:

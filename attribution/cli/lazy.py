@@ -12,10 +12,15 @@ import click
 COMMANDS: dict[str, tuple[str, str]] = {
     "analyze": ("attribution.cli.analyze", "analyze"),
     "show": ("attribution.cli.show", "show"),
+    "status": ("attribution.cli.status", "status"),
+    "comment": ("attribution.cli.comment", "comment"),
+    "spool": ("attribution.cli.spool", "spool"),
+    "worker": ("attribution.cli.worker", "worker"),
+    "config": ("attribution.cli.config", "config"),
     "rules": ("attribution.cli.rules", "rules"),
     "schema": ("attribution.cli.schema", "schema"),
 }
-_JOB = ("attribution.cli.show", "job")
+_JOB = ("attribution.cli.job", "job")
 # A job as Slurm writes it (4242, 4242_7, 4242+1), or an SLUID.
 _JOB_RE = re.compile(r"[0-9]+(?:[_+][0-9]+)?|s[0-9A-Z]{13}")
 

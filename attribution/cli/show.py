@@ -30,25 +30,11 @@ def show(job: str, *, archive: str, version: int | None, form: str | None, expla
     JOBID is 4242, 4242_7 for an array's task, 4242+1 for a part of a heterogeneous job, an SLUID, or an attempt's key.
     Of a job that was requeued every attempt is shown, the oldest first; with --json, one document after another.
     """
-    _show(job, archive, version, form, explain=explain, color=color)
+    show_stored(job, archive, version, form, explain=explain, color=color)
 
 
-@click.command("job", hidden=True)
-@click.argument("job_id", metavar="JOBID")
-@click.option("--archive", metavar="FILE", help="Where it is kept (a SQLite file, or a PostgreSQL URL).")
-@click.option(
-    "--version", metavar="N", type=click.IntRange(min=1), help="An older version of the verdict (default: the newest)."
-)
-@form_options
-@color_option
-def job(job_id: str, *, archive: str | None, version: int | None, form: str | None, explain: bool, color: Color) -> None:
-    """Show the verdict of a job."""
-    if archive is None:
-        raise ConfigError(f"no archive configured: `sattrib show {job_id} --archive FILE` reads one")
-    _show(job_id, archive, version, form, explain=explain, color=color)
-
-
-def _show(asked: str, archive: str, version: int | None, form: str | None, *, explain: bool, color: Color) -> None:
+def show_stored(asked: str, archive: str, version: int | None, form: str | None, *, explain: bool, color: Color) -> None:
+    """Print the verdict of every attempt of a job. Raises ConfigError where there is none."""
     from attribution.archive.open import open_archive
 
     with open_archive(archive, create=False) as opened:

@@ -102,7 +102,10 @@ class App(Strict, frozen=True):
     extra: Annotated[
         tuple[str, ...], Meta(description="Further patterns of files, as for sbatch --output, relative to WorkDir.")
     ] = ()
-    readers: Annotated[Positive, Meta(description="Readers at once for one file system.")] = 4
+    readers: Annotated[Positive, Meta(description="Readers at once for one file system, and for one user.")] = 4
+    opener: Annotated[
+        AbsolutePath, Meta(description="Socket of sattrib-open, which opens these files with their owner's rights.")
+    ] = "/run/sattrib/open.sock"
 
 
 class Local(Strict, frozen=True):
@@ -142,6 +145,9 @@ class Drain(Strict, frozen=True):
 class Worker(Strict, frozen=True):
     """The unit that turns job ends into verdicts."""
 
+    state_dir: Annotated[
+        AbsolutePath, Meta(description="The worker's own directory: what it must remember, its lock, its status, work in hand.")
+    ] = "/var/lib/sattrib"
     slots: Annotated[Positive, Meta(description="Attempts that are judged at once.")] = 2
     cpu_seconds: Annotated[Positive, Meta(description="CPU limit of one attempt.")] = 60
     wall_seconds: Annotated[Positive, Meta(description="Wall-clock limit of one attempt.")] = 300

@@ -127,9 +127,11 @@ class Repeats:
 
     def run(self, block: bytes, at: int, number: int) -> tuple[int, int]:
         """Count the lines from `at` on that repeat known bodies; where it ends, and at which line."""
-        length, bodies, last = self.length, self._bodies, b""
+        length, bodies, last, ahead = self.length, self._bodies, b"", 0
         while length > 0 and at < len(block):
-            stop = block.find(b"\n", at + RUN_AHEAD)
+            # One line is looked at first, then more and more: most repeats stand alone.
+            stop = block.find(b"\n", at + ahead)
+            ahead = min(4 * ahead + 1024, RUN_AHEAD)
             for raw in block[at : len(block) if stop < 0 else stop].split(b"\n"):
                 known = bodies.get(raw[length:])
                 if known is None:

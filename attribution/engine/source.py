@@ -26,7 +26,7 @@ MAX_SEEN = 4096
 LOOK_BACK = 40
 MAX_ACCUMULATORS = 400
 TAIL_KEPT = 256 * 1024
-CHUNK = 1 << 20
+CHUNK = 4 << 20
 
 
 class SourceReader:
@@ -55,16 +55,19 @@ class SourceReader:
         self._started = 0
         self._repeats = Repeats(self._crosses)
         self._floods = Floods()
+        self._keeps_tail = bool(rules.progress(source.kind))
+        # Where in the chunk the last candidate stood, and the time that counted there.
+        self._stamp_at: tuple[int, Stamp | None] = (0, None)
 
     # ---- bytes ------------------------------------------------------------------------------------------------------
 
     def ingest(self, block: bytes, *, last: bool = False) -> None:
         """Take the next bytes of the source; `last` ends it (a line without newline counts then)."""
         self.bytes += len(block)
-        data = self._pending + block
+        data = self._pending + block if self._pending else block
         cut = len(data) if last else data.rfind(b"\n") + 1
         self._pending = data[cut:]
-        whole = data[:cut]
+        whole = data[:cut] if cut < len(data) else data
         if len(self._pending) > MAX_TAIL:
             self._skip_long_line()
         if whole:
@@ -90,14 +93,16 @@ class SourceReader:
             stop = block.find(b"\n", at + CHUNK) + 1 or len(block)
             chunk = block[at:stop] if at or stop < len(block) else block
             if chunk:
-                self._chunk(chunk, number)
-                self.lines += chunk.count(b"\n") + (0 if chunk.endswith(b"\n") else 1)
+                self.lines = self._chunk(chunk, number) - 1
                 self._note_edges(chunk)
             at = stop
-        self.tail = (self.tail + block)[-TAIL_KEPT:]
+        if self._keeps_tail:
+            self.tail = block[-TAIL_KEPT:] if len(block) >= TAIL_KEPT else (self.tail + block)[-TAIL_KEPT:]
 
-    def _chunk(self, block: bytes, number: int) -> None:
+    def _chunk(self, block: bytes, number: int) -> int:
+        """Find and read the candidates of whole lines; returns the number of the line after them."""
         at, skip = 0, [0]
+        self._stamp_at = (0, self.last_stamp)
         for start, end, names in self._prefilter.candidates(block, skip):
             if self._open:
                 number = self._feed(block, at, start, number)
@@ -115,7 +120,8 @@ class SourceReader:
             if self._open:
                 at, number = min(end + 1, len(block)), number + 1
         if self._open:
-            self._feed(block, at, len(block), number)
+            number, at = self._feed(block, at, len(block), number), len(block)
+        return number + block.count(b"\n", at) + (0 if block.endswith(b"\n") else 1)
 
     def _note_edges(self, block: bytes) -> None:
         """First and last time stamp seen, for coverage."""
@@ -149,6 +155,7 @@ class SourceReader:
         stamp = parsed.stamp
         if stamp is None:
             parsed = parsed._replace(stamp=self._stamp_before(block, start))
+        self._stamp_at = (start, parsed.stamp)
         consumed = bool(self._open) and self._offer(parsed, text)
         key = (parsed.body, parsed.host, parsed.rank)
         known = self._seen.get(key)
@@ -167,15 +174,16 @@ class SourceReader:
         self._start_accumulators(parsed, text, number, names)
 
     def _stamp_before(self, block: bytes, start: int) -> Stamp | None:
-        """The time of the last line before this one that has one."""
+        """The time of the last line before this one that has one; what was looked at for an earlier line is known."""
+        known, stamp = self._stamp_at
         at = start
         for _ in range(LOOK_BACK):
-            if at <= 0:
-                return self.last_stamp
-            begin = block.rfind(b"\n", 0, at - 1) + 1
-            stamp = lines.only_stamp(block[begin : min(at - 1, begin + 400)].decode("utf-8", "replace"))
-            if stamp is not None and stamp.kind != "delta":
+            if at <= known:
                 return stamp
+            begin = block.rfind(b"\n", 0, at - 1) + 1
+            found = lines.only_stamp(block[begin : min(at - 1, begin + 400)].decode("utf-8", "replace"))
+            if found is not None and found.kind != "delta":
+                return found
             at = begin
         return None
 
@@ -245,11 +253,11 @@ class SourceReader:
     def _feed(self, block: bytes, at: int, stop: int, number: int) -> int:
         """Give the lines of block[at:stop] to the open accumulators; returns the number of the line at `stop`."""
         while at < stop and self._open:
-            end = block.find(b"\n", at, stop)
-            end = stop if end < 0 else end
+            found = block.find(b"\n", at, stop)
+            end = stop if found < 0 else found
             text = self._text(block[at:end])
             self._offer(lines.parse(text), text)
-            at, number = end + 1, number + 1
+            at, number = end + 1, number + (found >= 0)
         return number + (block.count(b"\n", at, stop) if at < stop else 0)
 
     def _offer(self, parsed: Line, text: str) -> bool:

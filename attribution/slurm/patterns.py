@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Mapping
 
+from attribution.bundle import Attempt
 from attribution.slurm.values import Accounted
 
 # What Slurm shows as the task of a job that is no array: NO_VAL.
@@ -40,6 +41,23 @@ def expand(pattern: str, symbols: Mapping[str, str], work_dir: str) -> str | Non
         name = _SYMBOL.sub(lambda match: _replace(match, symbols), pattern)
     path = posixpath.join(work_dir, name) if work_dir else name
     return path if path.startswith("/") and "\0" not in path else None
+
+
+def extra_files(attempt: Attempt, pattern: str, work_dir: str, name: str) -> list[tuple[str, str | None]]:
+    """Paths that a further pattern names for an attempt, with the node that writes each, as far as the pattern tells.
+
+    %N and %n (node name, number of the node in the job) give a path for each node; %t is task 0 only.
+    """
+    known = Accounted(attempt=attempt, job=attempt.job_id, raw_id=attempt.job_id, name=name, work_dir=work_dir)
+    symbols = _symbols(known)
+    per_node = "\\" not in pattern and any(match[3] in ("N", "n") for match in _SYMBOL.finditer(pattern))
+    found: list[tuple[str, str | None]] = []
+    for number, node in enumerate(attempt.nodes if per_node else ("",)):
+        own = {**symbols, "N": node.partition(".")[0], "n": str(number)} if per_node else symbols
+        path = expand(pattern, own, work_dir)
+        if path is not None:
+            found.append((path, node or None))
+    return found
 
 
 def _replace(match: re.Match[str], symbols: Mapping[str, str]) -> str:

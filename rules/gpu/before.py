@@ -22,9 +22,16 @@ MEMORY = ("gpu.ecc_dbe", "gpu.ecc_uncontained", "gpu.dram_uncorr", "gpu.sram_unc
 SOON, AT_ONCE = 300.0, 5.0
 
 
-def _sign_of(weak: Event, strong: list[Event], most: float) -> Event | None:
-    for e in strong:
-        same = e.node == weak.node and e.clock == weak.clock and (e.gpu is None or weak.gpu is None or e.gpu == weak.gpu)
+def _by_node(events: list[Event]) -> dict[str | None, list[Event]]:
+    found: dict[str | None, list[Event]] = {}
+    for e in events:
+        found.setdefault(e.node, []).append(e)
+    return found
+
+
+def _sign_of(weak: Event, strong: dict[str | None, list[Event]], most: float) -> Event | None:
+    for e in strong.get(weak.node, ()):
+        same = e.clock == weak.clock and (e.gpu is None or weak.gpu is None or e.gpu == weak.gpu)
         if same and e.time is not None and weak.time is not None and 0.0 <= e.time - weak.time <= most:
             return e
     return None
@@ -51,8 +58,8 @@ def _sign_of(weak: Event, strong: list[Event], most: float) -> Event | None:
 )
 def first_signs_of_a_device_fault(view: View) -> Iterable[Change]:
     """Demote timeouts within five minutes before the loss of their GPU, and exceptions in the seconds before an ECC error."""
-    memory = view.of(*MEMORY)
-    strong = [*view.of(*LOST), *memory]
+    memory = _by_node(view.of(*MEMORY))
+    strong = _by_node([*view.of(*LOST), *view.of(*MEMORY)])
     for weak in view.of(*EITHER):
         cause = _sign_of(weak, strong, SOON)
         if cause is not None:

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from harness import Cluster
+from live import Live
 from running import RUNNING, Running
 
 DEFAULT_VERSION = "24.11"
@@ -25,6 +26,15 @@ def running_cluster() -> Iterator[Running]:
 def cluster(running_cluster: Running) -> Cluster:
     """The 24.11 cluster, three idle nodes; started by the first test that asks."""
     return running_cluster.switch_to(DEFAULT_VERSION)
+
+
+@pytest.fixture(scope="session")
+def live(running_cluster: Running) -> Iterator[Live]:
+    """Sattrib at work on the 24.11 cluster, for all tests that need it."""
+    found = Live(running_cluster.switch_to(DEFAULT_VERSION))
+    found.start()
+    yield found
+    found.stop()
 
 
 @pytest.hookimpl(wrapper=True)
