@@ -18,7 +18,9 @@ ANYONES = ("py.", "nat.", "slurm.", "pt.", "ds.", "mpi.", "ray.")
 
 def _shown(view: View, cause: Event) -> bool:
     """Whether something that this fault explains was seen at its node, or where no node is named."""
-    wanted = [x.symptom for x in view.symptoms[cause.symptom].explains if x.symptom in TELLING or not x.symptom.startswith(ANYONES)]
+    wanted = [
+        x.symptom for x in view.symptoms[cause.symptom].explains if x.symptom in TELLING or not x.symptom.startswith(ANYONES)
+    ]
     effects = view.of(*wanted, live=False) if wanted else []
     return any(e.node in (None, cause.node) and e.id != cause.id and view.role(e) != "context" for e in effects)
 
