@@ -23,7 +23,7 @@ from attribution.rule import Change, Example, Retag, View, event, filter_rule
     ),
 )
 def launch_failed_on_a_silent_node(view: View) -> Iterable[Change]:
-    """srun names the node that did not start its tasks, and the controller found the same node silent: two witnesses."""
+    """Srun names the node that did not start its tasks, and the controller found the same node silent: two witnesses."""
     if view.of("slurm.node_fail", "slurm.unexpected_reboot"):
         return
     failed = {e.node for e in view.of("slurm.launch_fail") if e.kind == "app" and e.node is not None}
