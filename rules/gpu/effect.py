@@ -11,13 +11,16 @@ ASIDE = (
     "fm.down", "fm.restarted", "fm.fabric_state", "fm.partition", "fm.topology", "fm.version", "fm.inband", "imex.down",
     "pcie.link_down", "amd.psp_smu", "gpu.lost_nvml", "gpu.reset_required", "gpu.count_mismatch", "gpu.api_mismatch", "nvl.bw_low",
 )  # fmt: skip
-# What every failed job prints proves nothing about a device.
+# What every failed job prints proves nothing about a device; a refused request for GPUs does.
+TELLING = ("slurm.launch_gres",)
 ANYONES = ("py.", "nat.", "slurm.", "pt.", "ds.", "mpi.", "ray.")
 
 
 def _shown(view: View, cause: Event) -> bool:
     """Whether something that this fault explains was seen at its node, or where no node is named."""
-    wanted = [x.symptom for x in view.symptoms[cause.symptom].explains if not x.symptom.startswith(ANYONES)]
+    wanted = [
+        x.symptom for x in view.symptoms[cause.symptom].explains if x.symptom in TELLING or not x.symptom.startswith(ANYONES)
+    ]
     effects = view.of(*wanted, live=False) if wanted else []
     return any(e.node in (None, cause.node) and e.id != cause.id and view.role(e) != "context" for e in effects)
 

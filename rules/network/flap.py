@@ -1,10 +1,12 @@
-"""A link that comes back is a flap."""
+"""Links in time: one that comes back is a flap, one that goes after the end ended nothing."""
 
 from collections.abc import Iterable
 
-from attribution.rule import Change, Example, Retag, View, event, filter_rule
+from attribution.rule import Change, Demote, Example, Retag, View, event, filter_rule
 
 BACK = 600.0
+LATE = 30.0
+LINKS = ("ib.port_down", "ib.flap", "ib.cable", "eth.link_down", "eth.bond", "eth.tx_timeout", "cxi.error")
 
 
 @filter_rule(
@@ -29,3 +31,21 @@ def link_that_came_back(view: View) -> Iterable[Change]:
             if same and up.time is not None and down.time is not None and 0 <= up.time - down.time <= BACK:
                 yield Retag(event=down.id, symptom="ib.flap", reason=f"the port was up again {up.time - down.time:.0f} s later")
                 break
+
+
+@filter_rule(
+    name="link-lost-after-the-end",
+    stage="MID",
+    example=Example(
+        given=(event("ib.port_down", "n1", time=1100.0),),
+        expect=("demote ib.port_down",),
+        quiet=(event("ib.port_down", "n1", time=1010.0),),
+    ),
+)
+def link_lost_after_the_end(view: View) -> Iterable[Change]:
+    """Nodes are reset and taken out after a job: a link that went clearly after the end did not end it."""
+    if view.state.end is None or view.attempt.state.startswith("NODE_FAIL"):
+        return
+    for e in view.of(*LINKS):
+        if e.own_time and e.clock == "wall" and e.time is not None and e.time > view.state.end + LATE + e.grain + e.uncertainty:
+            yield Demote(event=e.id, reason=f"{e.time - view.state.end:.0f} s after the end of the attempt")
