@@ -105,8 +105,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--failed", type=float, default=0.5, help="share of jobs that failed")
     parser.add_argument("--slots", type=int, default=2)
+    parser.add_argument("--dir", default="/var/tmp", help="where spool, work and archive are")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+    with tempfile.TemporaryDirectory(dir=options.dir) as folder:
         took, verdicts = measure(options.jobs, options.failed, options.slots, Path(folder))
     print(f"{verdicts} verdicts in {took:.1f} s: {verdicts / took:.0f} a second, start-up and last look included")
     return 0 if verdicts == options.jobs else 1

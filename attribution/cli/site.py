@@ -43,7 +43,7 @@ def enter(config_file: str | None) -> Config:
     if os.geteuid() == 0 and owner.st_uid != 0:
         _become(owner.st_uid, owner.st_gid)
     if os.geteuid() != owner.st_uid:
-        raise ConfigError("only root and user sattrib can look into this site's archive; ask an admin")
+        raise ConfigError("only root and user sattrib can use this site's worker and archive; ask an admin")
     return config
 
 

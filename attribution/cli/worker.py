@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from attribution.cli.site import config_option, load
+from attribution.cli.site import config_option, enter
 
 
 @click.command()
@@ -13,8 +13,8 @@ from attribution.cli.site import config_option, load
 def worker(config_file: str | None, *, once: bool) -> None:
     """Judge job attempts as they end, until stopped.
 
-    Runs as user sattrib, normally as the unit sattrib.service. SIGTERM ends it, SIGHUP makes it load the rules anew.
+    Runs as user sattrib (root becomes that user), normally as the unit sattrib.service. SIGTERM ends it, SIGHUP makes it load the rules anew.
     """
     from attribution.worker import serve
 
-    serve(load(config_file), once=once)
+    serve(enter(config_file), once=once)

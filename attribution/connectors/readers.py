@@ -75,7 +75,7 @@ class Readers:
             return Answer("timed_out", f"{place} did not answer within the limit (collect.timeout_seconds)")
         except (EOFError, SattribError) as problem:
             await self._leave(reader, place, also)
-            return Answer("unreachable", f"the reader process ended: {problem or 'the log of the worker says why'}")
+            return Answer("unreachable", f"the reader process ended: {str(problem) or 'the log of the worker says why'}")
         except asyncio.CancelledError:
             await self._leave(reader, place, also)
             raise

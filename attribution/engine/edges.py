@@ -84,8 +84,9 @@ class _Causes:
 
 def _explained(event: Event, causes: _Causes, ledger: Ledger, rules: RuleSet) -> tuple[Event, str] | None:
     """The cause that explains the event, strongest symptom first, and the edge's scope."""
-    edges = sorted(rules.effects[event.symptom], key=lambda e: (ledger.symptoms[e[0]].rank, e[0]))
-    for symptom, scope, _pattern, within in edges:
+    for symptom, scope, _pattern, within in rules.effects[event.symptom]:
+        if symptom not in causes.all:
+            continue
         for cause in causes.near(symptom, scope, event):
             if cause.id == event.id or _depends(cause, event, ledger) or earlier(event, cause):
                 continue

@@ -167,7 +167,9 @@ class RuleSet:
                 for effect in self.expand(edge.symptom):
                     if effect != cause.id:
                         found.setdefault(effect, []).append((cause.id, edge.scope, edge.symptom, edge.within))
-        return {effect: tuple(sorted(edges, key=repr)) for effect, edges in found.items()}
+        rank = {s.id: s.rank for s in self.symptoms.values()}
+        # Strongest cause first: the order in which the engine asks them.
+        return {effect: tuple(sorted(edges, key=lambda e: (rank[e[0]], repr(e)))) for effect, edges in found.items()}
 
     def beats(self, winner: str, loser: str) -> bool:
         """Whether a line that means both means rather `winner`."""

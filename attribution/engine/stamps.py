@@ -16,6 +16,7 @@ Kind = Literal["wall", "naive", "yearless", "uptime", "delta"]
 MONTHS = {m: i for i, m in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)}
 _MON = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 LEAP_YEAR = 2000
+HALF_YEAR = 180 * 86400
 
 
 class Stamp(NamedTuple):
@@ -129,8 +130,10 @@ class Zone:
         reference = self.reference or 0.0
         moment = datetime.fromtimestamp(value, UTC)
         year = datetime.fromtimestamp(reference, UTC).year
-        guesses = []
-        for y in (year - 1, year, year + 1):
+        guesses: list[float] = []
+        for y in (year, year - 1, year + 1):
+            if guesses and abs(guesses[0] - reference) < HALF_YEAR:
+                break
             day = min(moment.day, calendar.monthrange(y, moment.month)[1])
             naive = calendar.timegm((y, moment.month, day, moment.hour, moment.minute, moment.second)) + value % 1
             guesses.append(self.local(naive))

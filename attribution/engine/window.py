@@ -110,7 +110,9 @@ def _shows(ledger: Ledger, cause: Event, effect: Event) -> bool:
         return False
     from fnmatch import fnmatchcase
 
-    edges = ledger.symptoms[cause.symptom].explains
+    # An edge of scope job says what a job may die with: a traceback, a task's exit code. That any job's own bug shows too.
+    device = ledger.symptoms[effect.symptom].domain in ("hardware", "platform")
+    edges = [e for e in ledger.symptoms[cause.symptom].explains if device or e.scope != "job"]
     return any(fnmatchcase(effect.symptom, e.symptom) for e in edges) or (
         effect.symptom == cause.symptom and effect.gpu == cause.gpu
     )

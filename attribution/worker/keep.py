@@ -61,12 +61,14 @@ class Keep:
             except Exception as bug:  # noqa: BLE001
                 if len(batch) == 1:
                     self._refuse(batch[0], bug)
+                    _remove(batch)
                     return
                 for kept in batch:
                     await self._commit([kept])
                 return
             self._backoff.reset()
             self._forget(batch)
+            await asyncio.to_thread(_remove, batch)
             return
 
     async def _store(self, batch: list[Kept]) -> None:
@@ -100,7 +102,7 @@ class Keep:
         for kept in batch:
             for claim in kept.work.claims:
                 self._shared.drop(claim)
-            self._finish(kept)
+            self._shared.works.done(kept.work)
         self._shared.news.finished(len(batch))
 
     def _refuse(self, kept: Kept, bug: Exception) -> None:
@@ -109,9 +111,10 @@ class Keep:
         self._shared.works.refused.add(kept.work.key)
         for claim in kept.work.claims:
             self._shared.spool.fail(claim, f"{type(bug).__name__}-in-archive")
-        self._finish(kept)
-
-    def _finish(self, kept: Kept) -> None:
         self._shared.works.done(kept.work)
+
+
+def _remove(batch: list[Kept]) -> None:
+    for kept in batch:
         if kept.folder.name:
             shutil.rmtree(kept.folder, ignore_errors=True)

@@ -27,7 +27,7 @@ from attribution.worker.lock import lock
 from attribution.worker.news import News
 from attribution.worker.notify import Notify
 from attribution.worker.polling import Polling
-from attribution.worker.pool import Pool
+from attribution.worker.pool import Pool, RulesBrokenError
 from attribution.worker.readiness import Readiness
 from attribution.worker.shared import Shared, forever
 from attribution.worker.state import State
@@ -92,6 +92,7 @@ class Worker:
         loop.add_signal_handler(signal.SIGHUP, self._shared.pool.reload)
         await self._upkeep.disk()
         tasks: list[asyncio.Task[None]] = [asyncio.create_task(part, name=name) for name, part in self._parts()]
+        tasks.append(asyncio.create_task(self._warm(), name="warm"))
         ends: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
         if once:
             ends.append(asyncio.create_task(self._all_done()))
@@ -133,9 +134,19 @@ class Worker:
         parts += [(f"judge-{n}", self._judge.serve()) for n in range(shared.config.worker.slots * JUDGES_PER_SLOT)]
         return [*parts, ("archive", self._keep.serve())]
 
+    async def _warm(self) -> None:
+        """Children load the rules while the first ends are looked for."""
+        try:
+            await self._shared.pool.warm()
+        except RulesBrokenError as problem:
+            self._shared.news.trouble("rules", problem)
+        await asyncio.Event().wait()
+
     async def _comment(self) -> float:
+        # Only a round that began when nothing was in hand any more has seen every line.
+        idle = not len(self._shared.works)
         delay = await self._comments.step()
-        if delay and not self._shared.works:
+        if delay and idle:
             self._commented.set()
         return delay
 

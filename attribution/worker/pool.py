@@ -60,6 +60,15 @@ class Pool:
         finally:
             self._free.put_nowait(slot)
 
+    async def warm(self) -> None:
+        """Start all children now, so that the first attempts do not wait for it. Raises RulesBrokenError."""
+        slots = [await self._free.get() for _ in self._slots]
+        try:
+            await asyncio.gather(*(slot.ensure() for slot in slots))
+        finally:
+            for slot in slots:
+                self._free.put_nowait(slot)
+
     def reload(self) -> None:
         """Every slot loads the rules anew before its next attempt."""
         for slot in self._slots:
@@ -80,7 +89,7 @@ class _Slot:
         self.stale = False
 
     async def judge(self, folder: Path) -> Answer:
-        await self._ensure()
+        await self.ensure()
         self._served += 1
         step = "start"
         try:
@@ -107,7 +116,7 @@ class _Slot:
         name, what = (message.name, message.what) if isinstance(message, Refused) else ("nonsense", repr(message))
         raise ChildDiedError(name, step, what)
 
-    async def _ensure(self) -> None:
+    async def ensure(self) -> None:
         """A living child, a fresh one where this one has served long enough. Raises RulesBrokenError."""
         if self.stale or self._served >= self._settings.replace_after:
             await self.end()

@@ -8,7 +8,7 @@ from attribution.rule import Change, Demote, Event, Example, Retag, View, event,
 
 OURS = (
     "py.*", "pt.*", "ds.*", "dl.*", "ck.*", "num.*", "oom.cuda", "oom.hip", "oom.bad_alloc", "cuda.*", "cublas.*", "cudnn.*",
-    "jit.*", "jax.*", "ray.*", "vllm.*", "disk.*", "fs.*", "nfs.stale", "fuse.dead", "shm.full", "nat.*", "mg.parallel",
+    "jit.*", "jax.*", "ray.*", "vllm.*", "disk.*", "fs.*", "nfs.stale", "fuse.dead", "shm.full", "nat.*", "mg.parallel", "lang.*", "solver.*",
 )  # fmt: skip
 OWN_GAP, BORROWED_GAP, LONGEST = 60.0, 300.0, 14 * 86400.0
 STEPS_AFTER = 100
@@ -16,7 +16,7 @@ STEPS_AFTER = 100
 
 @filter_rule(
     name="the-run-went-on",
-    stage="LATE",
+    stage="STANDARD",
     example=Example(
         given=(
             event("py.value", kind="app", source="a", line=10, time=100.0),
@@ -36,13 +36,14 @@ def went_on(view: View) -> Iterable[Change]:
     steps: dict[str, list[Event]] = {}
     for e in view.of("app.progress"):
         steps.setdefault(e.source, []).append(e)
+    least = 0 if base_state(view) in ENDED else STEPS_AFTER
     deaths = view.of("slurm.task_exit", "pt.childfailed", "nat.segv", "nat.abort", "nat.sigkill")
     for e in view.of(*OURS):
         if e.kind != "app" or view.role(e) in ("context", "teardown"):
             continue
         for later in steps.get(e.source, ()):
             died = any(d.source == e.source and e.last_line <= d.line < later.line and d.id != e.id for d in deaths)
-            if not died and same_process(e, later) and (by_time(e, later) or by_steps(e, later)):
+            if not died and same_process(e, later) and (by_time(e, later) or by_steps(e, later, least)):
                 yield Demote(event=e.id, reason=f"the run went on after it (progress at line {later.line})", by=None)
                 break
 
@@ -64,17 +65,22 @@ def by_time(e: Event, later: Event) -> bool:
     return (OWN_GAP if e.own_time else BORROWED_GAP) <= later.time - last <= LONGEST
 
 
-def by_steps(e: Event, later: Event) -> bool:
-    """Even steps right after the traceback, and a hundred more of them by the end."""
+def by_steps(e: Event, later: Event, least: int) -> bool:
+    """Even steps right after the traceback, and a hundred more of them by the end; fewer where Slurm ended the run."""
     at, by = number(e.fields.get("went_on_from")), number(e.fields.get("went_on_by"))
     step = number(later.fields.get("step") or later.fields.get("step2") or later.fields.get("step3"))
-    return at is not None and by is not None and step is not None and by > 0 and (step - at) / by >= STEPS_AFTER
+    return at is not None and by is not None and step is not None and by > 0 and (step - at) / by >= least
+
+
+def base_state(view: View) -> str:
+    return (view.attempt.state.split() or [""])[0].rstrip("+")
 
 
 def number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdigit() else None
 
 
+CRASHES = ("nat.*", "py.*", "cuda.*", "dl.*", "rdzv.agent", "rdzv.broken", "rdzv.heartbeat", "nccl.heartbeat", "nccl.abort*")
 ENDED = frozenset({"CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "REQUEUED", "COMPLETED"})
 
 
@@ -94,16 +100,47 @@ ENDED = frozenset({"CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "REQUEUED", 
     ),
 )
 def crash_after_planned_exit(view: View) -> Iterable[Change]:
-    """The program said that it stops as planned; what crashes after that is its teardown."""
-    state = (view.attempt.state.split() or [""])[0].rstrip("+")
+    """The program said that it stops as planned, and made no step after that: what crashes then is its teardown. Lost
+    peers are no crash, and what speaks of hardware, network or storage stays.
+    """
+    state = base_state(view)
+    steps = view.of("app.progress")
     for planned in view.of("mg.signal_exit"):
-        for e in view.of("nat.*", "py.*", "cuda.*", "dl.*", "rdzv.*", "nccl.*", "gloo.*", "mpi.peer_died"):
+        if any(s.source == planned.source and s.line > planned.line for s in steps):
+            continue
+        for e in view.of(*CRASHES):
             if e.source != planned.source or e.line <= planned.line or view.role(e) in ("context", "teardown"):
                 continue
-            if state in ENDED or not e.symptom.startswith("nat."):
+            if state in ENDED or view.role(e) == "cascade":
                 yield Demote(event=e.id, reason="it came after the program's own planned exit", by=planned.id)
-            elif view.role(e) == "root" and e.symptom != "nat.exit_crash":
+            elif e.symptom.startswith("nat.") and e.symptom != "nat.exit_crash":
                 yield Retag(event=e.id, symptom="nat.exit_crash", reason="it came after the program's own planned exit")
+
+
+@filter_rule(
+    name="crash-after-the-work",
+    stage="LATE",
+    example=Example(
+        given=(
+            event("comm.work_done", kind="app", source="a", line=3, emit="info", text="Training completed in 3:12:04"),
+            event("nat.segv", kind="app", source="a", line=4),
+        ),
+        expect=("retag nat.segv nat.exit_crash",),
+        quiet=(
+            event("comm.work_done", kind="app", source="a", line=3, emit="info", text="100%|####| 50/50 [00:01<00:00]"),
+            event("nat.segv", kind="app", source="a", line=4),
+        ),
+    ),
+)
+def crash_after_the_work(view: View) -> Iterable[Change]:
+    """The program said that its work is done, made no step after that, and crashed on its way out."""
+    steps = view.of("app.progress")
+    for done in view.of("comm.work_done"):
+        if "%|" in done.text or any(s.source == done.source and s.line > done.line for s in steps):
+            continue
+        for e in view.of("nat.segv", "nat.bus", "nat.heap"):
+            if e.source == done.source and e.line > done.line:
+                yield Retag(event=e.id, symptom="nat.exit_crash", reason="it came after the program said that its work is done")
 
 
 WAITING = ("nccl.watchdog", "nccl.heartbeat", "gloo.*", "rdzv.store_timeout", "slurm.timeout", "dl.timeout", "jax.coord")
@@ -171,7 +208,7 @@ def seen_by_driver(view: View) -> Iterable[Change]:
     drivers = [
         e for e in view.of("gpu.*", "nvl.*", "nvsw.*") if e.kind != "app" and view.role(e) == "root" and e.emit == "bad_node"
     ]
-    for e in view.of("cuda.other", "cuda.peer", "cuda.device_lost", "cublas.alloc", "oom.gpu_unusable"):
+    for e in view.of("cuda.other", "cuda.peer", "gpu.external_api", "cublas.alloc", "oom.gpu_unusable"):
         for driver in drivers:
             same = e.node is None or driver.node is None or e.node == driver.node
             if same and not (e.own_time and driver.own_time and (e.time or 0.0) < (driver.time or 0.0) - 60):

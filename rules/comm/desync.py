@@ -14,6 +14,7 @@ _ZERO = re2.compile(r"^(?:ID )?0\b|default_pg")
 SAME_SIZE = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE", "ALLREDUCE_COALESCED"})
 POINT_TO_POINT = frozenset({"SEND", "RECV", "COALESCED", "UNKNOWN"})
 TOGETHER = 300.0
+MOST = 200
 
 
 def _rank(e: Event) -> int | None:
@@ -43,6 +44,18 @@ def _firsts(view: View) -> list[tuple[Event, str]]:
             seen.add((_rank(e), group))
             out.append((e, group))
     return out
+
+
+def _unlike(reports: list[tuple[Event, str]]) -> list[tuple[Event, str]]:
+    """Two reports of each kind (group, operation, number, size): thousands of ranks that agree need no comparing."""
+    kinds: dict[tuple[str, ...], int] = {}
+    out = []
+    for e, group in reports:
+        kind = (group, *(e.fields.get(k, "") for k in ("op", "seq", "numel")))
+        kinds[kind] = kinds.get(kind, 0) + 1
+        if kinds[kind] <= 2:
+            out.append((e, group))
+    return out[:MOST]
 
 
 def _together(a: Event, b: Event) -> bool:
@@ -93,7 +106,7 @@ def ranks_at_different_collectives(view: View) -> Iterable[Change]:
     Groups that are known to be different are never compared. One sequence number apart, same operation: a rank that got its
     data before the path broke, which is no mismatch.
     """
-    reports = _firsts(view)
+    reports = _unlike(_firsts(view))
     found: dict[str, tuple[Event, Event]] = {}
     for index, (a, group_a) in enumerate(reports):
         for b, group_b in reports[index + 1 :]:

@@ -63,3 +63,27 @@ def exceptions_that_repeat_the_rendezvous(view: View) -> Iterable[Change]:
         said = " ".join((e.fields.get("said", ""), e.fields.get("message", ""), e.text))
         if _REPEATS.search(said):
             yield Retag(event=e.id, symptom="py.echo", reason="its words are those of the communication library")
+
+
+@filter_rule(
+    name="port-in-use-after-a-restart",
+    stage="LATE",
+    example=Example(
+        given=(
+            event("oom.cuda", None, kind="app", line=2),
+            event("rdzv.agent", None, kind="app", line=5, text="Worker group FAILED. 2/3 attempts left; will restart worker group"),
+            event("rdzv.addrinuse", None, kind="app", line=9),
+        ),
+        expect=("demote rdzv.addrinuse",),
+        quiet=(event("oom.cuda", None, kind="app", line=2), event("rdzv.addrinuse", None, kind="app", line=9)),
+    ),
+)
+def port_in_use_after_a_restart(view: View) -> Iterable[Change]:
+    """The agent starts its workers again after a failure, and the first ones still hold the port: the failure counts."""
+    restarts = [e for e in view.of("rdzv.agent", live=False) if "restart" in e.text.lower()]
+    failures = [e for e in view.live() if view.role(e) == "root" and e.kind == "app" and not e.symptom.startswith("rdzv.")]
+    for port in view.of("rdzv.addrinuse"):
+        for first in failures:
+            if any(first.source == r.source == port.source and first.line < r.line < port.line for r in restarts):
+                yield Demote(event=port.id, reason="the ranks were started again after a failure", by=first.id)
+                break

@@ -22,9 +22,16 @@ MEMORY = ("gpu.ecc_dbe", "gpu.ecc_uncontained", "gpu.dram_uncorr", "gpu.sram_unc
 SOON, AT_ONCE = 300.0, 5.0
 
 
-def _sign_of(weak: Event, strong: list[Event], most: float) -> Event | None:
-    for e in strong:
-        same = e.node == weak.node and e.clock == weak.clock and (e.gpu is None or weak.gpu is None or e.gpu == weak.gpu)
+def _by_node(events: list[Event]) -> dict[str | None, list[Event]]:
+    found: dict[str | None, list[Event]] = {}
+    for e in events:
+        found.setdefault(e.node, []).append(e)
+    return found
+
+
+def _sign_of(weak: Event, strong: dict[str | None, list[Event]], most: float) -> Event | None:
+    for e in strong.get(weak.node, ()):
+        same = e.clock == weak.clock and (e.gpu is None or weak.gpu is None or e.gpu == weak.gpu)
         if same and e.time is not None and weak.time is not None and 0.0 <= e.time - weak.time <= most:
             return e
     return None
@@ -50,14 +57,34 @@ def _sign_of(weak: Event, strong: list[Event], most: float) -> Event | None:
     ),
 )
 def first_signs_of_a_device_fault(view: View) -> Iterable[Change]:
-    """Demote timeouts within five minutes before the loss of their GPU, and exceptions in the seconds before an ECC error."""
-    memory = view.of(*MEMORY)
-    strong = [*view.of(*LOST), *memory]
+    """Demote timeouts within five minutes before their GPU's fault, and exceptions in the seconds before it."""
+    strong = _by_node([*view.of(*LOST), *view.of(*MEMORY)])
     for weak in view.of(*EITHER):
         cause = _sign_of(weak, strong, SOON)
         if cause is not None:
             yield Demote(event=weak.id, reason="the first sign of the device fault that follows on this GPU", by=cause.id)
     for weak in view.of(*PROGRAM):
-        cause = _sign_of(weak, memory, AT_ONCE)
+        cause = _sign_of(weak, strong, AT_ONCE)
         if cause is not None:
-            yield Demote(event=weak.id, reason="the memory error of this GPU follows at once", by=cause.id)
+            yield Demote(event=weak.id, reason="the device fault of this GPU follows at once", by=cause.id)
+
+
+TELLS = ("gpu.off_bus", "gpu.off_bus_no_xid", "gpu.rpc_lost", "gpu.lost_nvml", "gpu.rminit", "gpu.probe_fail", "gpu.init_fail")
+
+
+@filter_rule(
+    name="count-of-gpus-says-only-that",
+    stage="STANDARD",
+    example=Example(
+        given=(event("gpu.count_mismatch", "n1", time=5.0), event("gpu.lost_nvml", "n1", time=300.0)),
+        expect=("demote gpu.count_mismatch",),
+        quiet=(event("gpu.count_mismatch", "n1", time=5.0), event("gpu.lost_nvml", "n2", time=300.0)),
+    ),
+)
+def count_of_gpus_says_only_that(view: View) -> Iterable[Change]:
+    """A monitor can count one GPU less before anybody asks for that GPU; who asks is told which one and why."""
+    tells = {t.node: t for t in reversed(view.of(*TELLS))}
+    for e in view.of("gpu.count_mismatch"):
+        reason = tells.get(e.node)
+        if reason is not None:
+            yield Demote(event=e.id, reason="the count only says that one is missing; another line says which", by=reason.id)

@@ -102,24 +102,6 @@ def by_uid(view: View, e: Event) -> str:
     return "other" if uid and view.attempt.uid is not None and uid != str(view.attempt.uid) else ""
 
 
-@filter_rule(
-    name="oom-step-of-another-job",
-    stage="EARLY",
-    example=Example(
-        given=(event("oom.slurmstepd", kind="app", job="999", line=3), event("oom.slurmstepd", kind="app", job="812", line=4)),
-        expect=("demote oom.slurmstepd",),
-        quiet=(event("oom.slurmstepd", kind="app", job="812"),),
-        attempt={"job_id": "812"},
-    ),
-)
-def step_of_another_job(view: View) -> Iterable[Change]:
-    """A log that several jobs append to holds their slurmstepd lines too."""
-    for e in view.of("oom.slurmstepd", "oom.slurmstepd_limit"):
-        job = e.fields.get("job")
-        if job and raw_id_known(view) and job not in own_jobs(view) | {view.attempt.array_job_id}:
-            yield Demote(event=e.id, reason=f"it speaks of job {job}")
-
-
 STOPPING = frozenset({"CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "REQUEUED", "NODE_FAIL"})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 import re2
 
@@ -53,6 +54,41 @@ def held_by_another(view: View) -> Iterable[Change]:
             break
 
 
+WANTED = re2.compile(r"Tried to allocate ([\d.]{1,12}) ([GMK]iB)")
+UNUSED = re2.compile(r"([\d.]{1,12}) ([GMK]iB) is reserved by PyTorch but unallocated")
+ALLOCATED = re2.compile(r"([\d.]{1,12}) ([GMK]iB) already allocated")
+RESERVED = re2.compile(r"([\d.]{1,12}) ([GMK]iB) reserved in total")
+IN_PIECES = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 79.25 GiB of which 1.50 GiB "
+    "is free. Of the allocated memory 58.00 GiB is allocated by PyTorch, and 17.90 GiB is reserved by PyTorch but unallocated."
+)
+
+
+@filter_rule(
+    name="oom-of-memory-in-pieces",
+    stage="STANDARD",
+    example=Example(
+        given=(event("oom.cuda", kind="app", text=IN_PIECES),),
+        expect=("add oom.cuda_frag",),
+        quiet=(event("oom.cuda", kind="app", text=IN_PIECES.replace("17.90", "1.90")),),
+    ),
+)
+def in_pieces(view: View) -> Iterable[Change]:
+    """More memory reserved but not in use than was asked for: it was there, in pieces. A hint, never another cause."""
+    for e in view.of("oom.cuda"):
+        wanted, unused = size(WANTED, e.text), size(UNUSED, e.text)
+        if not unused and RESERVED.search(e.text):
+            unused = size(RESERVED, e.text) - size(ALLOCATED, e.text)
+        if wanted and unused >= wanted:
+            hint = second(e, "oom.cuda_frag", {"unused_gib": f"{unused:.2f}"}, "interesting_node")
+            yield Add(event=hint, reason=f"{unused:.1f} GiB were reserved and not in use, {wanted:.1f} GiB were wanted")
+
+
+def size(pattern: Any, text: str) -> float:
+    found = pattern.search(text)
+    return float(found.group(1)) * GIB[found.group(2)] if found is not None else 0.0
+
+
 BARE = re2.compile(r"CUDA error: out of memory")
 FIRST_USE = re2.compile(
     r"(?i)barrier|_lazy_init|set_device|init_process_group|_cuda_init|mem_get_info|initialize|get_device_properties|all_reduce"
@@ -85,10 +121,10 @@ def before_any_allocation(view: View) -> Iterable[Change]:
             yield Add(event=second(e, "oom.gpu_unusable", e.fields), reason="nothing of the program was on the GPU yet")
 
 
-def second(e: Event, symptom: str, fields: Mapping[str, str]) -> Event:
+def second(e: Event, symptom: str, fields: Mapping[str, str], emit: Literal["bad_node", "interesting_node"] = "bad_node") -> Event:
     """The same line read as another possible cause."""
     return Event(
-        id=f"{e.id}:{symptom}", rule=e.rule, symptom=symptom, emit="bad_node", kind=e.kind, source=e.source, line=e.line,
+        id=f"{e.id}:{symptom}", rule=e.rule, symptom=symptom, emit=emit, kind=e.kind, source=e.source, line=e.line,
         node=e.node, peers=e.peers, rank=e.rank, gpu=e.gpu, time=e.time, last_time=e.last_time, last_line=e.last_line,
         clock=e.clock, own_time=e.own_time, grain=e.grain, uncertainty=e.uncertainty, count=e.count, fields=dict(fields),
         text=e.text, evidence=e.evidence, before_start=e.before_start,

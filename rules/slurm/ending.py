@@ -11,7 +11,7 @@ PLANNED = (*ENDINGS, "slurm.timeout_hang", "slurm.preempt", "slurm.requeue", "sl
 WEAK = ("slurm.sigkill9", "slurm.sigterm15", "slurm.exit127", "slurm.exit126", "slurm.exit_signal")
 PROGRESS = ("*.progress", "progress.*", "*.last_step")
 # Lines that say that a rank stands still; others only say that a peer has gone.
-HANGING = ("nccl.watchdog", "nccl.heartbeat", "krn.hung_task")
+HANGING = ("nccl.watchdog", "nccl.heartbeat", "hvd.stall", "krn.hung_task")
 MARGIN = 60.0
 WENT_ON = 300.0
 SILENT_LEAST, SILENT_PART = 1800.0, 0.5

@@ -141,7 +141,7 @@ def test_only_root_and_the_workers_user_may_look(site, sattrib, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1234)
     code, out, err = sattrib("7")
     assert (code, out) == (2, "")
-    assert err == "sattrib: only root and user sattrib can look into this site's archive; ask an admin\n"
+    assert err == "sattrib: only root and user sattrib can use this site's worker and archive; ask an admin\n"
 
 
 def test_config_check_and_show(site, sattrib):

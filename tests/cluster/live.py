@@ -51,7 +51,7 @@ class Live:
         self.cluster.set_conf("Prolog", "/shared/prolog.sh")
         self.cluster.install_hook()
         self.root(
-            "mkdir -p /run/sattrib; rm -f /run/sattrib/open.sock; touch /nodelogs/node-01/kern.log /nodelogs/node-02/kern.log /nodelogs/node-03/kern.log"
+            "mkdir -p /run/sattrib; rm -f /run/sattrib/open.sock; for n in 1 2 3; do : > /nodelogs/node-0$n/kern.log; done"
         )
         self.background(f"{BIN}/sattrib-open --listen /run/sattrib/open.sock --idle 0", "root", "open.log")
         self.root("for n in 1 2 3 4 5 6 7 8 9; do [ -S /run/sattrib/open.sock ] && break; sleep 0.3; done; "
@@ -87,6 +87,8 @@ class Live:
 
     def kill_worker(self, signal: str = "KILL") -> None:
         pid = self.worker_pid()
+        if not pid:
+            return
         self.root(f"kill -{signal} {pid}; while [ -e /proc/{pid} ]; do sleep 0.1; done")
 
     def sattrib(self, *words: str, user: str | None = None, check: bool = True) -> Any:

@@ -87,7 +87,8 @@ def test_a_worker_that_is_killed_loses_nothing_and_judges_nothing_twice(live: Li
         live.start_worker()
     cluster.wait_job(job)
     wait_until(lambda: len(live.verdicts(job)) == 40, 90, "40 verdicts")
-    rows = [row for row in live.archive_rows() if row[0] in {found["attempt"]["key"] for found in live.verdicts(job)}]
+    keys = {found["attempt"]["key"] for found in live.verdicts(job)}
+    rows = [row for row in live.archive_rows() if row[0] in keys]
     assert [row[-1] for row in rows] == [1] * 40
     assert wait_until(lambda: not live.root("find /var/spool/sattrib -name '*.env.[0-9]'"), 30, "an empty spool")
     assert live.root("ls /var/spool/sattrib/failed") == ""

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -109,6 +110,48 @@ def test_one_that_can_not_be_killed_keeps_its_place_and_the_others_go_on(rule_di
         assert time.monotonic() - began < 15
         os.kill(reader.process.pid, signal.SIGKILL)
         await asyncio.sleep(0.3)
+        assert (await ask(pool, "/dead")).state == "read"
+
+    with_pool(rule_dir, test, limit=1)
+
+
+@pytest.fixture
+def freezer():
+    """A cgroup in which a process neither runs nor takes SIGKILL: what a dead file system does to a reader."""
+    group = Path("/sys/fs/cgroup/freezer") / f"sattrib-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError:
+        pytest.skip("no freezer of cgroup v1 here: a reader that SIGKILL does not end is NOT tested for real")
+    yield group
+    (group / "freezer.state").write_text("THAWED")
+    for _ in range(100):
+        try:
+            group.rmdir()
+            break
+        except OSError:
+            time.sleep(0.05)
+
+
+def test_a_reader_that_sigkill_does_not_end_costs_its_file_system_only(rule_dir, ask, freezer, monkeypatch):
+    monkeypatch.setattr(readers_module, "FAIR", 0.2)
+    monkeypatch.setattr(places_module, "RETRY", 0.5)
+
+    async def test(pool):
+        await ask(pool)
+        (reader,) = pool._idle
+        (freezer / "cgroup.procs").write_text(str(reader.process.pid))
+        (freezer / "freezer.state").write_text("FROZEN")
+        assert (await ask(pool, "/dead", seconds=1.0)).state == "timed_out"
+        assert (await ask(pool, "/dead")).state == "unreachable"
+        assert {a.state for a in await asyncio.gather(*(ask(pool, "/alive") for _ in range(4)))} == {"read"}
+        await asyncio.sleep(0.6)
+        # It still holds the only place there, and whoever tries waits for it.
+        assert (await ask(pool, "/dead", seconds=0.5)).state == "timed_out"
+        assert reader.process.returncode is None
+        (freezer / "freezer.state").write_text("THAWED")
+        assert await asyncio.wait_for(reader.process.wait(), 10) == -signal.SIGKILL
+        await asyncio.sleep(0.6)
         assert (await ask(pool, "/dead")).state == "read"
 
     with_pool(rule_dir, test, limit=1)

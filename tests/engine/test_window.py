@@ -9,11 +9,13 @@ from attribution.engine.edges import apply_edges
 from attribution.engine.window import apply_kill, apply_window, settle_lingering
 
 START, END = 1_000_000.0, 1_003_600.0
-BUS = symptom("gpu.bus", lingers="boot", explains=[{"symptom": "cuda.gone", "scope": "node"}])
+DIES = {"symptom": "py.traceback", "scope": "job"}
+BUS = symptom("gpu.bus", lingers="boot", explains=[{"symptom": "cuda.gone", "scope": "node"}, DIES])
 BRIEF = symptom("ib.retry", "network")
 GONE = symptom("cuda.gone", "application")
 BOOT = symptom("krn.boot", role="context")
-RULES = rule_set(BUS, BRIEF, GONE, BOOT)
+BUG = symptom("py.traceback", "application")
+RULES = rule_set(BUS, BRIEF, GONE, BOOT, BUG)
 
 
 def run(*events, **more):
@@ -52,6 +54,14 @@ def test_what_lingers_counts_only_if_the_window_shows_it():
     assert run(lost)[0] == []
     assert run(lost, event("cuda.gone", "n1", kind="app", source="a", time=START + 5))[0] == ["gpu.bus"]
     assert run(lost, event("cuda.gone", "n2", kind="app", source="a", time=START + 5))[0] == ["cuda.gone"]
+
+
+def test_what_any_bug_of_a_job_shows_does_not_bring_back_an_old_fault():
+    """A traceback is what a job may die with when a device is gone, and what it dies with for its own reasons."""
+    lost = event("gpu.bus", "n1", time=START - 3600)
+    roots, book = run(lost, event("py.traceback", "n1", kind="app", source="a", time=START + 5))
+    assert roots == ["py.traceback"]
+    assert "nothing inside the window shows" in next(iter(book.demoted.values())).reason
 
 
 def test_a_boot_clears_what_lingers():
