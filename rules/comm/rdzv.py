@@ -71,7 +71,9 @@ def exceptions_that_repeat_the_rendezvous(view: View) -> Iterable[Change]:
     example=Example(
         given=(
             event("oom.cuda", None, kind="app", line=2),
-            event("rdzv.agent", None, kind="app", line=5, text="Worker group FAILED. 2/3 attempts left; will restart worker group"),
+            event(
+                "rdzv.agent", None, kind="app", line=5, text="Worker group FAILED. 2/3 attempts left; will restart worker group"
+            ),
             event("rdzv.addrinuse", None, kind="app", line=9),
         ),
         expect=("demote rdzv.addrinuse",),

@@ -121,7 +121,9 @@ def before_any_allocation(view: View) -> Iterable[Change]:
             yield Add(event=second(e, "oom.gpu_unusable", e.fields), reason="nothing of the program was on the GPU yet")
 
 
-def second(e: Event, symptom: str, fields: Mapping[str, str], emit: Literal["bad_node", "interesting_node"] = "bad_node") -> Event:
+def second(
+    e: Event, symptom: str, fields: Mapping[str, str], emit: Literal["bad_node", "interesting_node"] = "bad_node"
+) -> Event:
     """The same line read as another possible cause."""
     return Event(
         id=f"{e.id}:{symptom}", rule=e.rule, symptom=symptom, emit=emit, kind=e.kind, source=e.source, line=e.line,
