@@ -8,7 +8,7 @@ from attribution.rule import Change, Demote, Event, Example, Retag, Stated, View
 
 ENDINGS = ("slurm.timeout", "slurm.deadline", "slurm.inactive", "slurm.cancel_user", "slurm.cancel_admin")
 PLANNED = (*ENDINGS, "slurm.timeout_hang", "slurm.preempt", "slurm.requeue", "slurm.dependency", "mg.signal_exit")
-WEAK = ("slurm.sigkill9", "slurm.sigterm15", "slurm.exit127", "slurm.exit126", "slurm.exit_signal")
+WEAK = ("slurm.sigkill9", "slurm.sigterm15", "slurm.exit127", "slurm.exit126", "slurm.exit53", "slurm.exit_signal")
 PROGRESS = ("*.progress", "progress.*", "*.last_step")
 # Lines that say that a rank stands still; others only say that a peer has gone.
 HANGING = ("nccl.watchdog", "nccl.heartbeat", "hvd.stall", "krn.hung_task")
