@@ -157,10 +157,9 @@ def flood(rules: RuleSet, size: int) -> None:
 def memory(rules: RuleSet, size: int) -> None:
     """Peak memory of a child that reads ten times `size` MB from a generator."""
     del rules
-    code = f"import sys; sys.argv = ['run.py', '--child', '{size * 10}']; exec(open({str(Path(__file__))!r}).read())"
     for fast in ("1", ""):
         done = subprocess.run(
-            [sys.executable, "-c", code],
+            [sys.executable, __file__, "--child", str(size * 10)],
             env={**os.environ, "FAST": fast, "PYTHONPATH": str(Path(__file__).parents[1])},
             capture_output=True,
             text=True,

@@ -143,8 +143,10 @@ class Worker:
         await asyncio.Event().wait()
 
     async def _comment(self) -> float:
+        # Only a round that began when nothing was in hand any more has seen every line.
+        idle = not len(self._shared.works)
         delay = await self._comments.step()
-        if delay and not self._shared.works:
+        if delay and idle:
             self._commented.set()
         return delay
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from attribution.rule import Change, Demote, Event, Example, View, event, filter_rule
 
 HUNG = ("amd.ring_timeout", "amd.queue_evict", "amd.mes")
-BROKEN = ("amd.reset_fail", "amd.ras_recovery_fail")
+BROKEN = ("amd.reset_fail", "amd.ras_recovery_fail", "amd.off_bus")
 SOON = 300.0
 
 
@@ -35,7 +35,9 @@ def amd_reset_that_fails(view: View) -> Iterable[Change]:
         cause = _broken(e, broken)
         if cause is not None:
             yield Demote(
-                event=e.id, reason="the GPU could not be reset afterwards: the device, not the work on it", by=cause.id
+                event=e.id,
+                reason="the GPU was gone or could not be reset afterwards: the device, not the work on it",
+                by=cause.id,
             )
 
 
@@ -64,4 +66,4 @@ def amd_reset_before_the_start(view: View) -> Iterable[Change]:
             None,
         )
         if done is not None:
-            yield Demote(event=e.id, reason="this GPU was reset before the start", by=done.id)
+            yield Demote(event=e.id, reason=f"this GPU was reset before the start (line {done.line})")

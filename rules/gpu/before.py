@@ -57,14 +57,34 @@ def _sign_of(weak: Event, strong: dict[str | None, list[Event]], most: float) ->
     ),
 )
 def first_signs_of_a_device_fault(view: View) -> Iterable[Change]:
-    """Demote timeouts within five minutes before the loss of their GPU, and exceptions in the seconds before an ECC error."""
-    memory = _by_node(view.of(*MEMORY))
+    """Demote timeouts within five minutes before their GPU's fault, and exceptions in the seconds before it."""
     strong = _by_node([*view.of(*LOST), *view.of(*MEMORY)])
     for weak in view.of(*EITHER):
         cause = _sign_of(weak, strong, SOON)
         if cause is not None:
             yield Demote(event=weak.id, reason="the first sign of the device fault that follows on this GPU", by=cause.id)
     for weak in view.of(*PROGRAM):
-        cause = _sign_of(weak, memory, AT_ONCE)
+        cause = _sign_of(weak, strong, AT_ONCE)
         if cause is not None:
-            yield Demote(event=weak.id, reason="the memory error of this GPU follows at once", by=cause.id)
+            yield Demote(event=weak.id, reason="the device fault of this GPU follows at once", by=cause.id)
+
+
+TELLS = ("gpu.off_bus", "gpu.off_bus_no_xid", "gpu.rpc_lost", "gpu.lost_nvml", "gpu.rminit", "gpu.probe_fail", "gpu.init_fail")
+
+
+@filter_rule(
+    name="count-of-gpus-says-only-that",
+    stage="STANDARD",
+    example=Example(
+        given=(event("gpu.count_mismatch", "n1", time=5.0), event("gpu.lost_nvml", "n1", time=300.0)),
+        expect=("demote gpu.count_mismatch",),
+        quiet=(event("gpu.count_mismatch", "n1", time=5.0), event("gpu.lost_nvml", "n2", time=300.0)),
+    ),
+)
+def count_of_gpus_says_only_that(view: View) -> Iterable[Change]:
+    """A monitor can count one GPU less before anybody asks for that GPU; who asks is told which one and why."""
+    tells = {t.node: t for t in reversed(view.of(*TELLS))}
+    for e in view.of("gpu.count_mismatch"):
+        reason = tells.get(e.node)
+        if reason is not None:
+            yield Demote(event=e.id, reason="the count only says that one is missing; another line says which", by=reason.id)

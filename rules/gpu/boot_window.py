@@ -46,4 +46,4 @@ def links_come_up_after_a_boot(view: View) -> Iterable[Change]:
     for e in view.of(*LINKS):
         start = _after(view, e)
         if start is not None:
-            yield Demote(event=e.id, reason="the node was starting: the link was still coming up", by=start.id)
+            yield Demote(event=e.id, reason="the node was starting: the link was still coming up")

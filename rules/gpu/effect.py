@@ -11,13 +11,16 @@ ASIDE = (
     "fm.down", "fm.restarted", "fm.fabric_state", "fm.partition", "fm.topology", "fm.version", "fm.inband", "imex.down",
     "pcie.link_down", "amd.psp_smu", "gpu.lost_nvml", "gpu.reset_required", "gpu.count_mismatch", "gpu.api_mismatch", "nvl.bw_low",
 )  # fmt: skip
-# What every failed job prints proves nothing about a device.
+# What every failed job prints proves nothing about a device; a refused request for GPUs does.
+TELLING = ("slurm.launch_gres",)
 ANYONES = ("py.", "nat.", "slurm.", "pt.", "ds.", "mpi.", "ray.")
 
 
 def _shown(view: View, cause: Event) -> bool:
     """Whether something that this fault explains was seen at its node, or where no node is named."""
-    wanted = [x.symptom for x in view.symptoms[cause.symptom].explains if not x.symptom.startswith(ANYONES)]
+    wanted = [
+        x.symptom for x in view.symptoms[cause.symptom].explains if x.symptom in TELLING or not x.symptom.startswith(ANYONES)
+    ]
     effects = view.of(*wanted, live=False) if wanted else []
     return any(e.node in (None, cause.node) and e.id != cause.id and view.role(e) != "context" for e in effects)
 
@@ -79,3 +82,29 @@ def first_words_of_a_rank_without_a_node(view: View) -> Iterable[Change]:
         if len(nodes) == 1:
             node = nodes.pop()
             yield Retag(event=e.id, symptom=e.symptom, node=node, reason=f"only {node} was out of order before the start")
+
+
+LOST = ("gpu.off_bus", "gpu.off_bus_no_xid", "gpu.rpc_lost", "gpu.lost_nvml", "gpu.rminit", "gpu.gsp_*", "pcie.gpu_link")
+
+
+@filter_rule(
+    name="lost-gpu-keeps-the-job-from-starting",
+    stage="MID",
+    example=Example(
+        given=(
+            event("gpu.off_bus", "n1", time=-50.0, before_start=True),
+            event("slurm.prolog_fail", "n1", time=3.0, kind="slurmd", launch="yes"),
+        ),
+        expect=("retag gpu.off_bus gpu.off_bus",),
+        quiet=(
+            event("gpu.off_bus", "n1", time=-50.0, before_start=True),
+            event("slurm.prolog_fail", "n2", time=3.0, kind="slurmd", launch="yes"),
+        ),
+    ),
+)
+def lost_gpu_keeps_the_job_from_starting(view: View) -> Iterable[Change]:
+    """A prolog that fails on the node whose GPU was lost before: the job did not come to run because of the GPU."""
+    refused = {e.node for e in view.of("slurm.prolog_*") if e.fields.get("launch") == "yes" and e.node}
+    for e in view.of(*LOST) if refused else ():
+        if e.node in refused and e.before_start:
+            yield Retag(event=e.id, symptom=e.symptom, reason="the prolog failed there", fields={"launch": "yes"})

@@ -160,8 +160,14 @@ def a_fault_that_the_node_survived(view: View) -> Iterable[Change]:
     for e in view.of(*SURVIVABLE):
         if e.node in lost or not others or e.kind == "app" or _until_the_end(view, e):
             continue
+        # A rank's line may name no node: it speaks of the disk where only one node shows a fault of that kind.
+        alone = e.symptom.startswith("disk.") and {d.node for d in view.of(e.symptom)} == {e.node}
         shown = any(
-            x.node == e.node and x.id != e.id and view.role(x) != "context" and _explained(view, e, x) for x in view.events
+            (x.node == e.node or (alone and x.node is None))
+            and x.id != e.id
+            and view.role(x) != "context"
+            and _explained(view, e, x)
+            for x in view.events
         )
         if not shown:
             yield Demote(event=e.id, reason="the node went on after it, and another cause was found", by=others[0].id)

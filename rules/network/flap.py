@@ -1,10 +1,12 @@
-"""A link that comes back is a flap."""
+"""Links in time: one that comes back is a flap, one that goes after the end ended nothing."""
 
 from collections.abc import Iterable
 
-from attribution.rule import Change, Example, Retag, View, event, filter_rule
+from attribution.rule import Change, Demote, Event, Example, Retag, View, event, filter_rule
 
 BACK = 600.0
+LATE = 30.0
+LINKS = ("ib.port_down", "ib.flap", "ib.cable", "eth.link_down", "eth.bond", "eth.tx_timeout", "cxi.error")
 
 
 @filter_rule(
@@ -29,3 +31,63 @@ def link_that_came_back(view: View) -> Iterable[Change]:
             if same and up.time is not None and down.time is not None and 0 <= up.time - down.time <= BACK:
                 yield Retag(event=down.id, symptom="ib.flap", reason=f"the port was up again {up.time - down.time:.0f} s later")
                 break
+
+
+@filter_rule(
+    name="link-lost-after-the-end",
+    stage="MID",
+    example=Example(
+        given=(event("ib.port_down", "n1", time=1100.0),),
+        expect=("demote ib.port_down",),
+        quiet=(event("ib.port_down", "n1", time=1010.0),),
+    ),
+)
+def link_lost_after_the_end(view: View) -> Iterable[Change]:
+    """Nodes are reset and taken out after a job: a link that went clearly after the end did not end it."""
+    if view.state.end is None or view.attempt.state.startswith("NODE_FAIL"):
+        return
+    for e in view.of(*LINKS):
+        if e.own_time and e.clock == "wall" and e.time is not None and e.time > view.state.end + LATE + e.grain + e.uncertainty:
+            yield Demote(event=e.id, reason=f"{e.time - view.state.end:.0f} s after the end of the attempt")
+
+
+# What any failed program prints says nothing of a link.
+ANYONES = ("py.", "pt.", "nat.", "slurm.task", "slurm.step", "slurm.kill", "ds.", "vllm.", "ray.")
+
+
+def _explains(view: View, cause: Event, effect: Event) -> bool:
+    """Whether the cause's edges name the effect; globs end in a star."""
+    edges = (x.symptom for x in view.symptoms[cause.symptom].explains)
+    return any(effect.symptom.startswith(x[:-1]) if x.endswith("*") else effect.symptom == x for x in edges)
+
+
+@filter_rule(
+    name="link-that-nobody-missed",
+    stage="LATE",
+    example=Example(
+        given=(event("ib.port_down", "n1", time=100.0), event("oom.cuda", None, kind="app", line=9)),
+        expect=("demote ib.port_down",),
+        quiet=(
+            event("ib.port_down", "n1", time=100.0),
+            event("oom.cuda", None, kind="app", line=9),
+            event("ib.err12", "n2", kind="app", line=8),
+        ),
+    ),
+)
+def link_that_nobody_missed(view: View) -> Iterable[Change]:
+    """Nodes have ports that no job uses. Where another cause was found and no line of the job or of its file systems speaks
+    of the network, a lost link is a note for the admins.
+    """
+    if view.attempt.state.startswith("NODE_FAIL"):
+        return
+    roots = [
+        e for e in view.live() if view.role(e) == "root" and e.emit in ("bad_node", "bad_peers") and e.symptom not in LINKS
+    ]
+    for e in view.of(*LINKS):
+        others = [r for r in roots if not _explains(view, e, r)]
+        missed = any(
+            _explains(view, e, x) and x.symptom not in LINKS and not x.symptom.startswith(ANYONES) and view.role(x) != "context"
+            for x in view.events
+        )
+        if others and not missed:
+            yield Demote(event=e.id, reason="nothing else speaks of the network, and another cause was found", by=others[0].id)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from attribution.rule import Change, Event, Example, Retag, View, event, filter_rule
+from attribution.rule import Add, Change, Event, Example, Retag, View, event, filter_rule
 
 
 @filter_rule(
@@ -37,7 +37,7 @@ def _pair(e: Event) -> frozenset[str]:
             event("ib.err12", "n2", line=2, peers=("n4",), emit="bad_peers", kind="app"),
             event("ib.err12", "n4", line=3, peers=("n3",), emit="bad_peers", kind="app"),
         ),
-        expect=("retag ib.err12 ib.err12", "retag ib.err12 ib.err12", "retag ib.err12 ib.err12"),
+        expect=("add ib.err12", "retag ib.err12 ib.err12", "retag ib.err12 ib.err12", "retag ib.err12 ib.err12"),
         quiet=(
             event("ib.err12", "n1", line=1, peers=("n2",), emit="bad_peers", kind="app"),
             event("ib.err12", "n3", line=2, peers=("n4",), emit="bad_peers", kind="app"),
@@ -62,3 +62,16 @@ def side_that_most_pairs_share(view: View) -> Iterable[Change]:
                 reason=f"{culprit} is in all {len(pairs)} failing pairs",
                 fields={"culprit": culprit},
             )
+    said = next((e for e in found if culprit in e.peers), None)
+    if said is not None:
+        yield Add(event=_of_the_side(said, culprit), reason=f"what {said.node or 'a peer'} says of {culprit}")
+
+
+def _of_the_side(e: Event, culprit: str) -> Event:
+    """The peers' words as an event of the node that they all speak of."""
+    return Event(
+        id=f"{e.id}:side", rule=e.rule, symptom=e.symptom, emit="bad_peers", kind=e.kind, source=e.source, line=e.line,
+        node=culprit, peers=e.peers, time=e.time, last_time=e.last_time, last_line=e.last_line, clock=e.clock,
+        own_time=e.own_time, grain=e.grain, uncertainty=e.uncertainty, count=e.count,
+        fields={**e.fields, "culprit": culprit}, text=e.text, evidence=e.evidence,
+    )  # fmt: skip

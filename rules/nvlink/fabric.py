@@ -46,7 +46,7 @@ def fabric_manager_not_needed(view: View) -> Iterable[Change]:
             (n for n in view.of("fm.nothing_to_do", live=False) if n.node == e.node and abs(_at(n) - _at(e)) <= NEAR), None
         )
         if notice is not None:
-            yield Demote(event=e.id, reason="the node has no NVSwitch for Fabric Manager to manage: harmless", by=notice.id)
+            yield Demote(event=e.id, reason="the node has no NVSwitch for Fabric Manager to manage: harmless")
 
 
 @filter_rule(

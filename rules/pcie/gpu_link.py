@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from attribution.rule import Change, Demote, Event, Example, Retag, View, event, filter_rule
 
 SOON = 120.0
-GPU_GONE = ("gpu.off_bus", "gpu.off_bus_no_xid", "gpu.rpc_lost", "pcie.fatal_timeout")
+GPU_GONE = ("amd.off_bus", "gpu.off_bus", "gpu.off_bus_no_xid", "gpu.rpc_lost", "pcie.fatal_timeout")
 OTHERS_GONE = ("disk.nvme", "ib.hca_health", "ib.cmd_timeout")
 
 

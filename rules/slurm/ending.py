@@ -8,7 +8,7 @@ from attribution.rule import Change, Demote, Event, Example, Retag, Stated, View
 
 ENDINGS = ("slurm.timeout", "slurm.deadline", "slurm.inactive", "slurm.cancel_user", "slurm.cancel_admin")
 PLANNED = (*ENDINGS, "slurm.timeout_hang", "slurm.preempt", "slurm.requeue", "slurm.dependency", "mg.signal_exit")
-WEAK = ("slurm.sigkill9", "slurm.sigterm15", "slurm.exit127", "slurm.exit126", "slurm.exit_signal")
+WEAK = ("slurm.sigkill9", "slurm.sigterm15", "slurm.exit127", "slurm.exit126", "slurm.exit53", "slurm.exit_signal")
 PROGRESS = ("*.progress", "progress.*", "*.last_step")
 # Lines that say that a rank stands still; others only say that a peer has gone.
 HANGING = ("nccl.watchdog", "nccl.heartbeat", "hvd.stall", "krn.hung_task")
@@ -195,7 +195,7 @@ def pmix_before_node_fail(view: View) -> Iterable[Change]:
     """
     pmix = view.of("slurm.pmix_wireup")
     record = [e for e in view.of("slurm.node_fail") if e.kind == "record" and e.fields.get("named_by") == "srun"]
-    app = [e for e in view.of("slurm.node_fail") if e.kind == "app"]
+    app = [e for e in view.of("slurm.node_fail", live=False) if e.kind == "app"]
     if not pmix or not record or any(p.own_time for p in view.of(*PROGRESS, live=False)):
         return
     if any(p.source == a.source and p.line < a.line for p in pmix for a in app):
@@ -274,6 +274,27 @@ def cancelled_by_someone_else(view: View) -> Iterable[Change]:
             yield Retag(
                 event=e.id, symptom="slurm.cancel_admin", reason=f"cancelled by uid {uid}, not by its owner {view.attempt.uid}"
             )
+
+
+@filter_rule(
+    name="a-known-cancellation",
+    stage="EARLY",
+    example=Example(
+        attempt={"state": "CANCELLED"},
+        given=(
+            event("slurm.cancel_user", None, kind="record", line=1),
+            event("slurm.cancel_admin", None, kind="record", line=2, uid="root"),
+        ),
+        expect=("demote slurm.cancel_user",),
+        quiet=(event("slurm.cancel_user", None, kind="record", line=1),),
+    ),
+)
+def a_known_cancellation(view: View) -> Iterable[Change]:
+    """A bare CANCELLED is taken for the user's; where the record knows who it was, that counts."""
+    known = [e for e in view.of("slurm.cancel_admin") if e.kind == "record" and "uid" in e.fields]
+    for e in view.of("slurm.cancel_user") if known else ():
+        if "uid" not in e.fields:
+            yield Demote(event=e.id, reason=f"the record names who cancelled it: {known[0].fields['uid']}", by=known[0].id)
 
 
 @filter_rule(

@@ -57,7 +57,11 @@ def steps_that_failed(view: View) -> Mapping[str, object]:
 
 @collector(
     name="silence-before-the-end",
-    example=Example(given=(event("slurm.exit_code", None, kind="record", emit="info"),), expect={}),
+    example=Example(
+        attempt={"state": "TIMEOUT", "kill_time": 1000.0},
+        given=(event("app.progress", "n1", kind="app", time=400.0, emit="info"),),
+        expect={"seconds_without_progress": 600},
+    ),
 )
 def silence_before_the_end(view: View) -> Mapping[str, object]:
     """Seconds between the last line that shows progress and the end, where both are known."""

@@ -13,6 +13,7 @@ _CGROUP_JOB = re2.compile(r"/job_(\d+)(?:/|$)")
 _CGROUP_SLUID = re2.compile(r"/(s[0-9A-HJKMNP-TV-Z]{13})(?:/|$)")
 PATHS = ("memcg", "task_memcg", "oom_memcg", "cgroup", "cpuset")
 LOCAL = frozenset({"kern", "dmesg", "syslog", "journal", "slurmd", "fabricmanager"})
+CONTROLLER = frozenset({"slurmctld", "slurmdbd", "syslog", "journal"})
 SLACK = 60.0
 
 
@@ -71,6 +72,30 @@ def another_jobs_line(view: View) -> Iterable[Change]:
         if e.fields.get("kill") == "yes":
             yield Retag(event=e.id, symptom=e.symptom, reason="it ends another job", fields={"kill": "no"})
         yield Demote(event=e.id, reason=f"speaks of another job ({job})")
+
+
+@filter_rule(
+    name="another-nodes-line",
+    stage="EARLY",
+    example=Example(
+        attempt={"job_id": "127"},
+        given=(event("slurm.prolog_timeout", None, kind="slurmctld", time=5.0, fields={"node": "x9"}),),
+        expect=("demote slurm.prolog_timeout",),
+        quiet=(
+            event("slurm.prolog_timeout", "n1", kind="slurmctld", time=5.0, fields={"node": "n1"}),
+            event("slurm.node_fail", None, kind="slurmctld", time=6.0, job="127", fields={"node": "x9"}),
+            event("slurm.launch_fail", None, kind="app", line=6, fields={"node": "x9"}),
+        ),
+    ),
+)
+def another_nodes_line(view: View) -> Iterable[Change]:
+    """The controller writes of the whole cluster: a line that names a node outside the attempt is not about it."""
+    for e in view.live():
+        other = e.fields.get("node")
+        if e.kind not in CONTROLLER or not other or e.node is not None or not view.attempt.nodes:
+            continue
+        if not is_ours(e.fields.get("job", ""), view.attempt):
+            yield Demote(event=e.id, reason=f"speaks of {other[:60]}, which the attempt did not have")
 
 
 @filter_rule(

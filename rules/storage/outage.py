@@ -75,3 +75,60 @@ def lustre_stayed_away(view: View) -> Iterable[Change]:
             yield Retag(
                 event=e.id, symptom="lustre.down", reason="no line says that the connection was restored before the end"
             )
+
+
+INCIDENTS = (
+    "lustre.evict",
+    "lustre.down",
+    "nfs.timeout",
+    "gpfs.expel",
+    "gpfs.waiters",
+    "beegfs.comm",
+    "ceph.blocked",
+    "weka.client",
+)
+# What any failed program prints says nothing of a file system.
+ANYONES = ("py.traceback", "py.runtime", "pt.", "nat.terminate", "slurm.task", "slurm.step")
+
+
+def _explains(view: View, cause: Event, effect: Event) -> bool:
+    """Whether the cause's edges name the effect; globs end in a star."""
+    edges = (x.symptom for x in view.symptoms[cause.symptom].explains)
+    return any(effect.symptom.startswith(x[:-1]) if x.endswith("*") else effect.symptom == x for x in edges)
+
+
+@filter_rule(
+    name="incident-that-nothing-shows",
+    stage="LATE",
+    example=Example(
+        given=(event("lustre.evict", "n1", time=100.0), event("py.type_attr", None, kind="app", line=9)),
+        expect=("demote lustre.evict",),
+        quiet=(
+            event("lustre.evict", "n1", time=100.0),
+            event("py.type_attr", None, kind="app", line=9),
+            event("fs.eio", None, kind="app", line=8),
+        ),
+    ),
+)
+def incident_that_nothing_shows(view: View) -> Iterable[Change]:
+    """A node has several file systems. Where the program says plainly why it failed and nothing shows an operation that
+    failed or stood still, an eviction or a silent server is a note.
+    """
+    said = [
+        e
+        for e in view.live()
+        if view.role(e) == "root" and e.kind == "app" and view.symptoms[e.symptom].domain == "application"
+    ]
+    for e in view.of(*INCIDENTS):
+        others = [r for r in said if not _explains(view, e, r)]
+        shown = any(
+            _explains(view, e, x)
+            and x.symptom not in INCIDENTS
+            and not x.symptom.startswith(ANYONES)
+            and view.role(x) != "context"
+            for x in view.events
+        )
+        if others and not shown:
+            yield Demote(
+                event=e.id, reason="no operation of the job failed on it, and another cause was found", by=others[0].id
+            )

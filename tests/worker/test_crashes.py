@@ -15,6 +15,7 @@ from controller import wait_until
 
 from attribution.worker.lock import AlreadyRunningError
 from attribution.worker.pool import Pool
+from attribution.worker.status import read_status
 
 HERE = Path(__file__).parent
 
@@ -105,6 +106,7 @@ def test_killed_again_and_again_it_loses_nothing_and_judges_nothing_twice(site):
     worker = start(site)
     wait_until(lambda: len(site.archived()) == 60, 60)
     wait_until(lambda: not [name for name in site.left() if not name.startswith("failed/")], 20)
+    wait_until(lambda: read_status(site.state).pid == worker.pid)
     worker.send_signal(signal.SIGTERM)
     _, said = worker.communicate(timeout=30)
     assert (worker.returncode, said.splitlines()[-1]) == (0, "stopped")
