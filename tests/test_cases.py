@@ -100,7 +100,8 @@ def test_lines_of_other_nodes_change_neither_domain_nor_nodes(case, rules):
     _, bundle, texts, verdict = case
     stranger = Source(path="stranger.kern", kind="kern", node="stranger-99")
     more = msgspec.structs.replace(bundle, sources=(*bundle.sources, stranger))
-    fault = b"stranger-99 kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
+    when = (bundle.attempt.end or bundle.attempt.start or "2026-03-02T04:00:00")[:19].encode()
+    fault = when + b" stranger-99 kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
     assert key(judge.attribute(rules, more, {**texts, "stranger.kern": fault})) == key(verdict)
 
 

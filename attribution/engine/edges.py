@@ -10,8 +10,8 @@ from attribution.engine.rules import RuleSet
 from attribution.model import Event
 
 Key = tuple[str, str | None]
-# What time took out of the attempt explains nothing in it; what an edge demoted still explains what follows from it.
-NO_CAUSE = frozenset({"window", "teardown"})
+# What time or place took out of the attempt explains nothing in it; what an edge demoted still explains what follows from it.
+NO_CAUSE = frozenset({"window", "teardown", "node"})
 
 
 def apply_edges(ledger: Ledger, rules: RuleSet) -> None:

@@ -55,6 +55,12 @@ class Place:
             return self.names.resolve(source.node) or (self.names.nodes[0] if len(self.names.nodes) == 1 else None)
         return self.ranks.get(hit.rank) if hit.rank is not None else None
 
+    def outside(self, hit: Hit, source: Source) -> str:
+        """The name of a machine outside the attempt that the hit speaks of; empty where it may be one of the attempt's."""
+        if "node" in hit.fields:
+            return hit.fields["node"]
+        return (source.node or hit.host or "") if source.kind in LOCAL else ""
+
     def when(self, stamp: Stamp | None, source: Source, node: str | None) -> tuple[float | None, str, float]:
         """(value, clock, uncertainty) of a stamp: epoch seconds on clock "wall" wherever they can be known."""
         if stamp is None or stamp.kind == "delta":
@@ -96,13 +102,16 @@ def build(readers: Iterable[SourceReader], place: Place) -> list[Event]:
 def _event(hit: Hit, source: Source, place: Place, node: str | None, suffix: str) -> Event:
     time, clock, doubt = place.when(hit.first, source, node)
     last, _, _ = place.when(hit.last, source, node)
+    fields = hit.fields
+    if node is None and (stranger := place.outside(hit, source)):
+        fields = {**fields, "outside": stranger}
     peers = tuple(sorted({p for key in ("peer", "peer2") if (p := place.names.resolve(hit.fields.get(key)))}))
     return Event(
         id=f"{source.path}:{hit.line}:{hit.rule}{suffix}" + (f"+{hit.part}" if hit.part else ""), rule=hit.rule, symptom=hit.symptom, emit=hit.emit,
         kind=source.kind, source=source.path, line=hit.line, node=node, peers=peers, rank=_rank(hit, source),
         gpu=pci(hit.fields.get("gpu")), time=time, last_time=last, last_line=hit.texts[-1][0], clock=clock,
         own_time=hit.own and time is not None, grain=hit.first.grain if hit.first else 1.0, uncertainty=doubt,
-        count=hit.count, fields=hit.fields, text=hit.texts[0][1],
+        count=hit.count, fields=fields, text=hit.texts[0][1],
         evidence=tuple(
             Evidence(source=source.path, kind=source.kind, line=line, text=text, node=node or source.node,
                      time=iso(time) if line == hit.line and clock == "wall" and hit.own else None)

@@ -23,7 +23,7 @@ from attribution.engine.record import CANCELLING, base_state, record_lines
 from attribution.engine.rules import RuleSet
 from attribution.engine.source import SourceReader
 from attribution.engine.stamps import Zone, iso, parse_when
-from attribution.engine.window import apply_kill, apply_window, settle_lingering
+from attribution.engine.window import apply_kill, apply_nodes, apply_window, settle_lingering
 from attribution.model import Coverage, Diagnostic, Event, Evidence, Verdict
 from attribution.rule import FILTER_STAGES, REFINE_STAGES, State
 
@@ -103,6 +103,7 @@ class Session:
 
     def _refine(self, ledger: Ledger) -> None:
         """Everything between extraction and the choice, in its one order."""
+        apply_nodes(ledger)
         apply_same_line(ledger, self.rules)
         for rule in self.rules.python_rules("filter", FILTER_STAGES[0]):
             ledger.run(rule, ledger.view())

@@ -1,4 +1,4 @@
-"""What belongs to the attempt by time: its window, what lingers from before it, and what came after the kill."""
+"""What belongs to the attempt, by node and by time: its window, what lingers from before it, and what came after the kill."""
 
 from __future__ import annotations
 
@@ -11,6 +11,14 @@ from attribution.rule import State
 
 BEFORE, AFTER, SILENT_AFTER = 900.0, 300.0, 900.0
 KILL_SLACK = 2.0
+
+
+def apply_nodes(ledger: Ledger) -> None:
+    """Demote what machines outside the attempt say of themselves, and what is said of them."""
+    for event in ledger.live():
+        stranger = event.fields.get("outside")
+        if stranger:
+            ledger.demote(event, "node", f"{stranger[:80]} is no node of this attempt", stage="WINDOW")
 
 
 def apply_window(ledger: Ledger) -> None:
@@ -111,7 +119,8 @@ def _shows(ledger: Ledger, cause: Event, effect: Event) -> bool:
     from fnmatch import fnmatchcase
 
     # An edge of scope job says what a job may die with: a traceback, a task's exit code. That any job's own bug shows too.
-    device = ledger.symptoms[effect.symptom].domain in ("hardware", "platform")
+    domain = ledger.symptoms[effect.symptom].domain
+    device = domain in ("hardware", "platform") or domain == ledger.symptoms[cause.symptom].domain
     edges = [e for e in ledger.symptoms[cause.symptom].explains if device or e.scope != "job"]
     return any(fnmatchcase(effect.symptom, e.symptom) for e in edges) or (
         effect.symptom == cause.symptom and effect.gpu == cause.gpu
