@@ -19,6 +19,8 @@ LOST = (
     "pcie.gpu_link",
 )
 MEMORY = ("gpu.ecc_dbe", "gpu.ecc_uncontained", "gpu.dram_uncorr", "gpu.sram_uncorr", "gpu.mem_subsystem", "gpu.ecc_contained")
+# A copy over a link that dies faults on either side, a moment before the link's own line.
+LINKS = ("nvl.signal_integrity", "nvl.cable", "nvl.unit_fatal", "nvl.xid74", "nvl.netir", "nvl.link_down", "nvsw.sxid_fatal")
 SOON, AT_ONCE = 300.0, 5.0
 
 
@@ -31,7 +33,8 @@ def _by_node(events: list[Event]) -> dict[str | None, list[Event]]:
 
 def _sign_of(weak: Event, strong: dict[str | None, list[Event]], most: float) -> Event | None:
     for e in strong.get(weak.node, ()):
-        same = e.clock == weak.clock and (e.gpu is None or weak.gpu is None or e.gpu == weak.gpu)
+        any_gpu = e.gpu is None or weak.gpu is None or e.symptom in LINKS
+        same = e.clock == weak.clock and (any_gpu or e.gpu == weak.gpu)
         if same and e.time is not None and weak.time is not None and 0.0 <= e.time - weak.time <= most:
             return e
     return None
@@ -63,8 +66,9 @@ def first_signs_of_a_device_fault(view: View) -> Iterable[Change]:
         cause = _sign_of(weak, strong, SOON)
         if cause is not None:
             yield Demote(event=weak.id, reason="the first sign of the device fault that follows on this GPU", by=cause.id)
+    links = _by_node(view.of(*LINKS))
     for weak in view.of(*PROGRAM):
-        cause = _sign_of(weak, strong, AT_ONCE)
+        cause = _sign_of(weak, strong, AT_ONCE) or _sign_of(weak, links, AT_ONCE)
         if cause is not None:
             yield Demote(event=weak.id, reason="the device fault of this GPU follows at once", by=cause.id)
 
