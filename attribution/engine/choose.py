@@ -27,7 +27,8 @@ class Group(NamedTuple):
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        return tuple(sorted({e.node for e in self.events if e.node is not None}))
+        """The nodes that its events speak of: of a pair, both ends."""
+        return tuple(sorted({n for e in self.events for n in (e.node, *e.peers) if n is not None}))
 
 
 class Choice(NamedTuple):

@@ -44,6 +44,8 @@ class Session:
         self._readers: dict[str, SourceReader] = {}
         self._metrics: dict[str, bytearray] = {}
         self._problems: dict[str, Coverage] = {}
+        # Metric files that are not whole yet, or never were: found again at each attribution.
+        self._broken: dict[str, Coverage] = {}
         for source in sorted(bundle.sources, key=lambda s: (s.path, s.kind)):
             self._readers[source.path] = self._reader(source)
         self._read_record()
@@ -156,17 +158,20 @@ class Session:
         )  # fmt: skip
 
     def _coverage(self, readers: list[SourceReader], zone: Zone) -> tuple[Coverage, ...]:
-        found = [cover.coverage_of(r, zone, self._problems.get(r.source.path)) for r in readers]
+        found = [
+            cover.coverage_of(r, zone, self._problems.get(r.source.path) or self._broken.get(r.source.path)) for r in readers
+        ]
         return tuple(sorted([*found, *cover.missing_sources(self.bundle)], key=lambda c: (c.kind, c.node or "", c.source)))
 
     def _metric_events(self, place: Place) -> Iterable[Event]:
+        self._broken = {}
         by_name = {r.name: r for r in self.rules.extractors if r.metric is not None}
         for path, raw in sorted(self._metrics.items()):
             try:
                 data = msgspec.json.decode(bytes(raw), type=MetricFile)
             except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
                 source = self._readers[path].source
-                self._problems[path] = Coverage(
+                self._broken[path] = Coverage(
                     source=path, kind="metric", state="partial", node=source.node, reason=f"not a series file: {error}"
                 )
                 continue

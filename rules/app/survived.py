@@ -80,7 +80,19 @@ def number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdigit() else None
 
 
-CRASHES = ("nat.*", "py.*", "cuda.*", "dl.*", "rdzv.agent", "rdzv.broken", "rdzv.heartbeat", "nccl.heartbeat", "nccl.abort*")
+CRASHES = (
+    "nat.*",
+    "py.*",
+    "cuda.*",
+    "oom.cuda",
+    "oom.hip",
+    "dl.*",
+    "rdzv.agent",
+    "rdzv.broken",
+    "rdzv.heartbeat",
+    "nccl.heartbeat",
+    "nccl.abort*",
+)
 ENDED = frozenset({"CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "REQUEUED", "COMPLETED"})
 
 
@@ -208,7 +220,7 @@ def seen_by_driver(view: View) -> Iterable[Change]:
     drivers = [
         e for e in view.of("gpu.*", "nvl.*", "nvsw.*") if e.kind != "app" and view.role(e) == "root" and e.emit == "bad_node"
     ]
-    for e in view.of("cuda.other", "cuda.peer", "gpu.external_api", "cublas.alloc", "oom.gpu_unusable"):
+    for e in view.of("cuda.other", "cuda.peer", "gpu.external_api", "cublas.alloc", "oom.gpu_unusable", "jax.xla_error"):
         for driver in drivers:
             same = e.node is None or driver.node is None or e.node == driver.node
             if same and not (e.own_time and driver.own_time and (e.time or 0.0) < (driver.time or 0.0) - 60):

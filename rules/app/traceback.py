@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import re2
 
@@ -47,13 +48,28 @@ PROGRESS = re2.compile(r"(?i)(?:\biteration:? +|\bstep:? +|\bstep[=/])(\d{1,9})\
 WATCHED, WRAPPED_LINES, MOST = 60, 8, 20
 BETWEEN = "  ||  "
 RULE = "python-traceback"
+DIGITS = re2.compile(r"\d+")
+LONGEST_PREFIX = 160
+CAUGHT = re2.compile(r"\b(?:WARN|WARNING|DEBUG|warning|debug)\b")
+# Where a logger's words stand before every line, no rule of a single line knows the exception.
+FAMILIES = (
+    (re2.compile(r"^(?:torch\.(?:cuda\.)?)?OutOfMemoryError: CUDA out of memory"), "oom.cuda"),
+    (re2.compile(r"^(?:ModuleNotFoundError|ImportError)\b"), "py.import"),
+    (re2.compile(r"^(?:KeyError|TypeError|AttributeError|NameError|IndexError|UnboundLocalError)\b"), "py.type_attr"),
+    (re2.compile(r"^(?:ValueError|AssertionError)\b"), "py.value"),
+    (re2.compile(r"^FileNotFoundError\b"), "py.notfound"),
+    (re2.compile(r"^PermissionError\b"), "py.perm"),
+)
 
 
 class Chain:
     """Reads a traceback, its exception, and the exceptions that it led to; then watches whether the run goes on."""
 
     def __init__(self, line: str) -> None:
-        self.base = indent(line)
+        line = COLOUR.sub("", line)
+        self.prefix = prefix_of(line)
+        self.caught = self.prefix is not None and CAUGHT.search(line[: line.find("Traceback")]) is not None
+        self.base = 0 if self.prefix is not None else indent(line)
         self.known_base = False
         self.frames: list[tuple[str, str, str]] = []
         self.done: list[tuple[str, str, list[tuple[str, str, str]]]] = []
@@ -63,7 +79,9 @@ class Chain:
         self.steps: list[int] = []
 
     def feed(self, text: str) -> bool:
-        text = GROUPED.sub(r"\1  ", COLOUR.sub("", text))
+        text = COLOUR.sub("", text)
+        cut = self.prefix.match(text) if self.prefix is not None else None
+        text = GROUPED.sub(r"\1  ", text[cut.end() :] if cut is not None else text)
         return self._frame_or_exception(text) if self.in_frames else self._after(text)
 
     def _frame_or_exception(self, text: str) -> bool:
@@ -113,6 +131,8 @@ class Chain:
         return len(last) == 3 and last[1] - last[0] == last[2] - last[1] > 0
 
     def result(self) -> Iterable[Accumulated]:
+        if self.caught:
+            return
         if not self.done:
             if self.frames:
                 yield Accumulated(symptom="py.traceback", fields={"exception": "", **place(self.frames)})
@@ -129,7 +149,7 @@ class Chain:
         others = [other[:160] for number, (_, other, _) in enumerate(self.done) if number != first]
         if others:
             fields["others"] = BETWEEN.join(others)
-        yield Accumulated(symptom=symptom_of(said), fields=fields)
+        yield Accumulated(symptom=symptom_of(said, self.prefix is not None), fields=fields)
 
     def _root(self) -> int:
         """The exception that began it: the first that is no echo and no lookup that led to a better one."""
@@ -147,10 +167,20 @@ def indent(text: str) -> int:
     return len(text) - len(text.lstrip())
 
 
-def symptom_of(said: str) -> str:
+def prefix_of(line: str) -> Any:
+    """What a logger puts before each line of the traceback, as a pattern in which its numbers may change."""
+    before = line[: max(0, line.find("Traceback (most recent"))]
+    if not before.strip(" |+-") or len(before) > LONGEST_PREFIX:
+        return None
+    return re2.compile("^ *" + r"\d+".join(re2.escape(part) for part in DIGITS.split(before.lstrip())))
+
+
+def symptom_of(said: str, prefixed: bool) -> str:
     if STOPPED.match(said):
         return "py.keyboard"
-    return "py.echo" if ECHO.search(said) else "py.traceback"
+    if ECHO.search(said):
+        return "py.echo"
+    return next((symptom for family, symptom in FAMILIES if prefixed and family.match(said)), "py.traceback")
 
 
 def place(frames: list[tuple[str, str, str]]) -> dict[str, str]:

@@ -17,7 +17,9 @@ from attribution.rule import Add, Change, Event, Example, View, event, filter_ru
     ),
 )
 def no_gpu_and_no_nvml(view: View) -> Iterable[Change]:
-    """NVML failed too: besides a job without a GPU, a driver that is not loaded is possible."""
+    """NVML failed too: besides a job without a GPU, a driver that is not loaded is possible. A node's own log says better."""
+    if any(view.role(e) == "root" and e.kind not in ("app", "record") and e.emit == "bad_node" for e in view.live()):
+        return
     for missing in view.of("cuda.nodevice"):
         for nvml in view.of("cuda.nvml"):
             if nvml.source == missing.source:

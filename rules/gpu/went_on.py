@@ -29,6 +29,12 @@ def _later(root: Event, step: Event) -> bool:
     return root.kind == "app" and (root.source != step.source or root.line > step.line)
 
 
+def _rival(view: View, symptom: str, step: Event, roots: list[Event]) -> bool:
+    """Whether another cause, which this symptom does not explain, came after the step."""
+    own = {x.id for x in view.of(*(x.symptom for x in view.symptoms[symptom].explains))}
+    return any(r.id not in own and r.symptom != symptom and _later(r, step) for r in roots)
+
+
 @filter_rule(
     name="faults-that-the-job-got-over",
     stage="LATE",
@@ -60,13 +66,27 @@ def faults_that_the_job_got_over(view: View) -> Iterable[Change]:
     if not steps:
         return
     roots = [e for e in view.live() if view.role(e) == "root" and e.emit in ("bad_node", "bad_peers")]
+    known: dict[tuple[str, str], bool] = {}
     for e in view.of(*FAULTS):
         step = _step_after(e, steps) if view.role(e) == "root" else None
         if step is None:
             continue
-        own = {x.id for x in view.of(*(x.symptom for x in view.symptoms[e.symptom].explains))}
-        if any(r.id not in own and r.symptom != e.symptom and _later(r, step) for r in roots if r.id != e.id):
+        key = (e.symptom, step.id)
+        if key not in known:
+            known[key] = _rival(view, e.symptom, step, roots)
+        if known[key]:
             yield Demote(event=e.id, reason="the job worked on for minutes after it, and something else came later")
+
+
+def _never_met(view: View, e: Event) -> bool:
+    """Whether nothing that only a device explains was seen there, and the program stopped for a reason of its own."""
+    patterns = [x.symptom for x in view.symptoms[e.symptom].explains]
+    met = view.of(*(p for p in patterns if not p.startswith(ANYONES)), live=False)
+    if any(m.node in (None, e.node) and not m.before_start and view.role(m) != "context" for m in met):
+        return False
+    own = {x.id for x in view.of(*patterns)}
+    roots = (r for r in view.live() if view.role(r) == "root" and r.kind == "app" and r.symptom.startswith(ANYONES))
+    return any(r.id not in own for r in roots)
 
 
 @filter_rule(
@@ -89,16 +109,14 @@ def lost_before_the_start_and_never_used(view: View) -> Iterable[Change]:
     """A device's fault from before the start, a program that stops for a reason of its own, and nothing that only the
     device explains: the program ended before it could meet the fault.
     """
+    checked: dict[tuple[str, str | None], bool] = {}
     for e in view.of("gpu.*", "nvl.*", "nvsw.*", "pcie.*", "amd.*"):
         if not e.before_start or view.role(e) != "root":
             continue
-        patterns = [x.symptom for x in view.symptoms[e.symptom].explains]
-        met = view.of(*(p for p in patterns if not p.startswith(ANYONES)), live=False)
-        if any(m.node in (None, e.node) and not m.before_start and view.role(m) != "context" for m in met):
-            continue
-        own = {x.id for x in view.of(*patterns)}
-        roots = (r for r in view.live() if view.role(r) == "root" and r.kind == "app" and r.symptom.startswith(ANYONES))
-        if any(r.id not in own for r in roots):
+        key = (e.symptom, e.node)
+        if key not in checked:
+            checked[key] = _never_met(view, e)
+        if checked[key]:
             yield Demote(
                 event=e.id, reason="from before the start, and the program stopped for another reason before it met it"
             )

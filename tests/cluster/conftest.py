@@ -28,9 +28,9 @@ def cluster(running_cluster: Running) -> Cluster:
     return running_cluster.switch_to(DEFAULT_VERSION)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def live(running_cluster: Running) -> Iterator[Live]:
-    """Sattrib at work on the 24.11 cluster, for all tests that need it."""
+    """Sattrib at work on the 24.11 cluster, and gone again before tests that want the cluster bare."""
     found = Live(running_cluster.switch_to(DEFAULT_VERSION))
     found.start()
     yield found
