@@ -56,10 +56,8 @@ class Place:
         return self.ranks.get(hit.rank) if hit.rank is not None else None
 
     def outside(self, hit: Hit, source: Source) -> str:
-        """The name of a machine outside the attempt that the hit speaks of; empty where it may be one of the attempt's."""
-        if "node" in hit.fields:
-            return hit.fields["node"]
-        return (source.node or hit.host or "") if source.kind in LOCAL else ""
+        """The machine outside the attempt whose own log this is; empty where it may be one of the attempt's."""
+        return (source.node or hit.host or "") if source.kind in LOCAL and "node" not in hit.fields else ""
 
     def when(self, stamp: Stamp | None, source: Source, node: str | None) -> tuple[float | None, str, float]:
         """(value, clock, uncertainty) of a stamp: epoch seconds on clock "wall" wherever they can be known."""

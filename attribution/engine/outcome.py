@@ -151,7 +151,8 @@ def _confidence(ledger: Ledger, group: Group, blamed: Blamed, coverage: tuple[Co
             return "medium" if unread and device else "high"
         return "low" if unread and device else "medium"
     strong = any(trusted(e, ledger) and (e.stated or e.own_time or e.kind == "record") for e in events)
-    own_unread = [c for c in unread if c.node in blamed.nodes] if blamed.nodes else []
+    # Where a node is to blame and none could be named, any node's unread log may be the one that matters.
+    own_unread = [c for c in unread if group.symptom.blames != "nothing" and (not blamed.nodes or c.node in blamed.nodes)]
     if (strong or len({e.kind for e in events}) > 1 or second_sources(group, ledger)) and not own_unread:
         return "high"
     return "medium"

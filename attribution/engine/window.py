@@ -14,7 +14,7 @@ KILL_SLACK = 2.0
 
 
 def apply_nodes(ledger: Ledger) -> None:
-    """Demote what machines outside the attempt say of themselves, and what is said of them."""
+    """Demote what machines outside the attempt say of themselves."""
     for event in ledger.live():
         stranger = event.fields.get("outside")
         if stranger:
