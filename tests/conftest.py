@@ -14,7 +14,8 @@ settings.load_profile("sattrib")
 def no_ambient_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests must not see the job, or the sattrib, of the shell that runs them."""
     for name in list(os.environ):
-        if name.startswith(("SLURM_", "SATTRIB_")):
+        # SATTRIB_CLUSTER_* are for the tests themselves (docs/test-cluster.md).
+        if name.startswith(("SLURM_", "SATTRIB_")) and not name.startswith("SATTRIB_CLUSTER_"):
             monkeypatch.delenv(name)
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
