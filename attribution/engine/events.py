@@ -46,6 +46,8 @@ class Place:
         said = self.names.resolve(hit.host)
         if source.kind in LOCAL:
             own = self.names.resolve(source.node)
+            if self._disputed(hit, source):
+                return None
             return own if own is not None and (said is None or source.kind in ("dmesg", "fabricmanager", "spank")) else said
         if source.kind != "app":
             return said
@@ -55,8 +57,15 @@ class Place:
             return self.names.resolve(source.node) or (self.names.nodes[0] if len(self.names.nodes) == 1 else None)
         return self.ranks.get(hit.rank) if hit.rank is not None else None
 
+    def _disputed(self, hit: Hit, source: Source) -> bool:
+        """Whether a line in one node's own log claims to be of another node: a forgery, and nobody's fault."""
+        own, said = self.names.resolve(source.node), self.names.resolve(hit.host)
+        return own is not None and said is not None and said != own and source.kind not in ("dmesg", "fabricmanager", "spank")
+
     def outside(self, hit: Hit, source: Source) -> str:
-        """The machine outside the attempt whose own log this is; empty where it may be one of the attempt's."""
+        """The machine whose own log this is not, or not one of the attempt's; empty where nothing speaks against it."""
+        if source.kind in LOCAL and self._disputed(hit, source):
+            return hit.host or ""
         return (source.node or hit.host or "") if source.kind in LOCAL and "node" not in hit.fields else ""
 
     def when(self, stamp: Stamp | None, source: Source, node: str | None) -> tuple[float | None, str, float]:

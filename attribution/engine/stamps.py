@@ -17,6 +17,7 @@ MONTHS = {m: i for i, m in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", 
 _MON = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 LEAP_YEAR = 2000
 HALF_YEAR = 180 * 86400
+LATEST = 253_370_000_000.0  # late in 9998
 
 
 class Stamp(NamedTuple):
@@ -129,15 +130,16 @@ class Zone:
     def _nearest(self, value: float) -> float:
         reference = self.reference or 0.0
         moment = datetime.fromtimestamp(value, UTC)
-        year = datetime.fromtimestamp(reference, UTC).year
+        # A bundle's times may lie at the calendar's very end, and a zone shift them past it.
+        year = datetime.fromtimestamp(min(max(reference, 0.0), LATEST), UTC).year
         guesses: list[float] = []
-        for y in (year, year - 1, year + 1):
+        for y in (y for y in (year, year - 1, year + 1) if 1 < y < 9999):
             if guesses and abs(guesses[0] - reference) < HALF_YEAR:
                 break
             day = min(moment.day, calendar.monthrange(y, moment.month)[1])
             naive = calendar.timegm((y, moment.month, day, moment.hour, moment.minute, moment.second)) + value % 1
             guesses.append(self.local(naive))
-        return min(guesses, key=lambda g: abs(g - reference))
+        return min(guesses, key=lambda g: abs(g - reference), default=reference)
 
 
 def parse_when(text: str, zone: Zone) -> float:

@@ -18,7 +18,12 @@ def apply_nodes(ledger: Ledger) -> None:
     for event in ledger.live():
         stranger = event.fields.get("outside")
         if stranger:
-            ledger.demote(event, "node", f"{stranger[:80]} is no node of this attempt", stage="WINDOW")
+            ledger.demote(
+                event,
+                "node",
+                f"it is {stranger[:80]}'s, and no log of a node of this attempt that it may stand in",
+                stage="WINDOW",
+            )
 
 
 def apply_window(ledger: Ledger) -> None:

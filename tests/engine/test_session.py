@@ -223,3 +223,23 @@ def test_floods_give_the_same_with_either_prefilter(fast):
     assert sum(s.count for s in verdict.symptoms) == 6000
     (cover,) = [c for c in verdict.coverage if c.source == "k"]
     assert cover.lines == 6000
+
+
+def test_a_line_of_one_node_in_another_nodes_log_blames_neither():
+    for kind in ("syslog", "kern", "journal"):
+        case = bundle(Source(path="k", kind=kind, node="n2"))
+        rules = rule_set(
+            LOST, extractors=(line_rule("lost", r"^NVRM: GPU (?P<gpu>\S+) is lost", "gpu.lost", ("is lost",), (kind,)),)
+        )
+        verdict = attribute(rules, case, {"k": "Mar  2 04:18:00 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\n"})
+        assert verdict.responsible_nodes == ()
+        assert verdict.drain_suggestions == ()
+        assert [d.rule for d in verdict.demoted] == ["node"]
+
+
+def test_the_last_year_of_the_calendar_does_not_crash():
+    case = bundle(
+        Source(path="k", kind="kern", node="n1"),
+        attempt=attempt(start="9999-12-31T23:50:00Z", end="9999-12-31T23:59:59Z"),
+    )
+    attribute(RULES, case, {"k": "Mar  2 04:18:00 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\n"})
