@@ -116,7 +116,7 @@ def terminal_state(attempt: Attempt, first: Group | None, ledger: Ledger) -> Ter
         return "launch_failure"
     if state == "CANCELLED" or (cancelled and domain in ("scheduler", "unknown")):
         return "cancelled"
-    if state in ("PREEMPTED", "REQUEUED") or any(e.symptom == "slurm.preempt" for e in live):
+    if state in ("PREEMPTED", "REQUEUED") or (state != "FAILED" and any(e.symptom == "slurm.preempt" for e in live)):
         return "preempted"
     if domain in ("hardware", "network", "storage", "platform", "container"):
         return FAILURE_OF[domain]

@@ -6,6 +6,7 @@ import msgspec
 
 from attribution.engine.ledger import Ledger
 from attribution.engine.order import earlier
+from attribution.engine.record import base_state
 from attribution.model import Event
 from attribution.rule import State
 
@@ -135,7 +136,9 @@ def _shows(ledger: Ledger, cause: Event, effect: Event) -> bool:
 def apply_kill(ledger: Ledger) -> None:
     """What follows a kill, cancel or timeout signal is teardown, unless it began before."""
     kill = ledger.state.kill_time
-    marks = {e.source: e for e in ledger.live() if e.fields.get("kill") == "yes" and e.kind == "app"}
+    # Anyone can print a notice: it begins the teardown only where Slurm's record does not say that the attempt failed by itself.
+    denied = base_state(ledger.state.attempt.state) == "FAILED"
+    marks = {} if denied else {e.source: e for e in ledger.live() if e.fields.get("kill") == "yes" and e.kind == "app"}
     for event in ledger.live():
         role = ledger.symptoms[event.symptom].role
         if role == "context" or event.kind == "record" or event.fields.get("kill") == "yes":

@@ -89,7 +89,11 @@ def test_after_the_kill_everything_is_teardown_unless_it_began_before():
 
 def test_untimed_lines_after_the_cancel_line_are_teardown():
     mark = event("krn.boot", None, kind="app", source="a", line=5, kill="yes")
-    roots, _ = run(
-        mark, event("ib.retry", "n1", kind="app", source="a", line=9), event("cuda.gone", "n1", kind="app", source="a", line=2)
-    )
-    assert roots == ["cuda.gone"]
+    lines = (event("ib.retry", "n1", kind="app", source="a", line=9), event("cuda.gone", "n1", kind="app", source="a", line=2))
+    assert run(mark, *lines, attempt=attempt("CANCELLED by 5"))[0] == ["cuda.gone"]
+
+
+def test_a_printed_cancel_line_hides_nothing_where_the_record_says_failed():
+    mark = event("krn.boot", None, kind="app", source="a", line=5, kill="yes")
+    after = event("ib.retry", "n1", kind="app", source="a", line=9)
+    assert run(mark, after, attempt=attempt("FAILED"))[0] == ["ib.retry"]
