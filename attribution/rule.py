@@ -142,6 +142,11 @@ class View:
     def role(self, event: Event) -> str:
         return self.symptoms[event.symptom].role
 
+    def explains(self, cause: Event, effect: Event) -> bool:
+        """Whether an edge of the cause's symptom names the effect's, at any scope or time; globs end in a star."""
+        edges = (x.symptom for x in self.symptoms[cause.symptom].explains)
+        return any(effect.symptom.startswith(x[:-1]) if x.endswith("*") else effect.symptom == x for x in edges)
+
 
 def event_order(e: Event) -> tuple[bool, float, str, int, str]:
     """The one order of events: timed before untimed, then source and line."""

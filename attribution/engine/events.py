@@ -45,10 +45,10 @@ class Place:
         """The attempt's node that a line without a `node` group speaks of, or None."""
         said = self.names.resolve(hit.host)
         if source.kind in LOCAL:
-            own = self.names.resolve(source.node)
             if self._disputed(hit, source):
                 return None
-            return own if own is not None and (said is None or source.kind in ("dmesg", "fabricmanager", "spank")) else said
+            own = self.names.resolve(source.node)
+            return said if own is None else own
         if source.kind != "app":
             return said
         if said is not None:

@@ -15,7 +15,7 @@ KILL_SLACK = 2.0
 
 
 def apply_nodes(ledger: Ledger) -> None:
-    """Demote what machines outside the attempt say of themselves."""
+    """Demote what machines outside the attempt say of themselves, and lines whose host their node's own log disputes."""
     for event in ledger.live():
         stranger = event.fields.get("outside")
         if stranger:

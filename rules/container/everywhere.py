@@ -19,12 +19,6 @@ GENERAL = (
 NEAR_LINES, NEAR_SECONDS = 40, 60.0
 
 
-def _names(view: View, cause: Event, effect: Event) -> bool:
-    """Whether the cause's edges name the effect; globs end in a star."""
-    edges = (x.symptom for x in view.symptoms[cause.symptom].explains)
-    return any(effect.symptom.startswith(x[:-1]) if x.endswith("*") else effect.symptom == x for x in edges)
-
-
 def _near(a: Event, b: Event) -> bool:
     if a.source == b.source:
         return abs(a.line - b.line) <= NEAR_LINES
@@ -51,7 +45,7 @@ def container_log_below_the_failure(view: View) -> Iterable[Change]:
     """Plugins first say that something failed and then print the runtime's log: the later line is the reason."""
     roots = [e for e in view.live() if view.role(e) == "root" and e.emit != "info"]
     for general in view.of(*GENERAL):
-        reason = next((e for e in roots if e.id != general.id and _names(view, e, general) and _near(e, general)), None)
+        reason = next((e for e in roots if e.id != general.id and view.explains(e, general) and _near(e, general)), None)
         if reason is not None:
             yield Demote(event=general.id, reason=f"the log below says why: {reason.symptom}", by=reason.id)
 

@@ -67,12 +67,6 @@ def boot_after_the_end(view: View) -> Iterable[Change]:
             yield Demote(event=e.id, reason="after the end of the attempt, and Slurm had not lost the node")
 
 
-def _explained(view: View, cause: Event, effect: Event) -> bool:
-    """Whether the cause's edges name the effect; globs end in a star."""
-    edges = (x.symptom for x in view.symptoms[cause.symptom].explains)
-    return any(effect.symptom.startswith(x[:-1]) if x.endswith("*") else effect.symptom == x for x in edges)
-
-
 @filter_rule(
     name="silence-is-noticed-late",
     stage="LATE",
@@ -98,11 +92,7 @@ def silence_is_noticed_late(view: View) -> Iterable[Change]:
         if effect.kind != "app" or not effect.own_time or effect.time is None or effect.symptom in NOTICED:
             continue
         for cause in seen:
-            if (
-                cause.clock == effect.clock
-                and 0.0 <= (cause.time or 0.0) - effect.time <= LAG
-                and _explained(view, cause, effect)
-            ):
+            if cause.clock == effect.clock and 0.0 <= (cause.time or 0.0) - effect.time <= LAG and view.explains(cause, effect):
                 yield Demote(
                     event=effect.id,
                     reason=f"{cause.node} was lost about then, which is noticed only minutes later",
@@ -166,7 +156,7 @@ def a_fault_that_the_node_survived(view: View) -> Iterable[Change]:
             (x.node == e.node or (alone and x.node is None))
             and x.id != e.id
             and view.role(x) != "context"
-            and _explained(view, e, x)
+            and view.explains(e, x)
             for x in view.events
         )
         if not shown:

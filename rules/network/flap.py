@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from attribution.rule import Change, Demote, Event, Example, Retag, View, event, filter_rule
+from attribution.rule import Change, Demote, Example, Retag, View, event, filter_rule
 
 BACK = 600.0
 LATE = 30.0
@@ -55,12 +55,6 @@ def link_lost_after_the_end(view: View) -> Iterable[Change]:
 ANYONES = ("py.", "pt.", "nat.", "slurm.task", "slurm.step", "slurm.kill", "ds.", "vllm.", "ray.")
 
 
-def _explains(view: View, cause: Event, effect: Event) -> bool:
-    """Whether the cause's edges name the effect; globs end in a star."""
-    edges = (x.symptom for x in view.symptoms[cause.symptom].explains)
-    return any(effect.symptom.startswith(x[:-1]) if x.endswith("*") else effect.symptom == x for x in edges)
-
-
 @filter_rule(
     name="link-that-nobody-missed",
     stage="LATE",
@@ -84,9 +78,9 @@ def link_that_nobody_missed(view: View) -> Iterable[Change]:
         e for e in view.live() if view.role(e) == "root" and e.emit in ("bad_node", "bad_peers") and e.symptom not in LINKS
     ]
     for e in view.of(*LINKS):
-        others = [r for r in roots if not _explains(view, e, r)]
+        others = [r for r in roots if not view.explains(e, r)]
         missed = any(
-            _explains(view, e, x) and x.symptom not in LINKS and not x.symptom.startswith(ANYONES) and view.role(x) != "context"
+            view.explains(e, x) and x.symptom not in LINKS and not x.symptom.startswith(ANYONES) and view.role(x) != "context"
             for x in view.events
         )
         if others and not missed:

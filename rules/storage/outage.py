@@ -91,12 +91,6 @@ INCIDENTS = (
 ANYONES = ("py.traceback", "py.runtime", "pt.", "nat.terminate", "slurm.task", "slurm.step")
 
 
-def _explains(view: View, cause: Event, effect: Event) -> bool:
-    """Whether the cause's edges name the effect; globs end in a star."""
-    edges = (x.symptom for x in view.symptoms[cause.symptom].explains)
-    return any(effect.symptom.startswith(x[:-1]) if x.endswith("*") else effect.symptom == x for x in edges)
-
-
 @filter_rule(
     name="incident-that-nothing-shows",
     stage="LATE",
@@ -120,9 +114,9 @@ def incident_that_nothing_shows(view: View) -> Iterable[Change]:
         if view.role(e) == "root" and e.kind == "app" and view.symptoms[e.symptom].domain == "application"
     ]
     for e in view.of(*INCIDENTS):
-        others = [r for r in said if not _explains(view, e, r)]
+        others = [r for r in said if not view.explains(e, r)]
         shown = any(
-            _explains(view, e, x)
+            view.explains(e, x)
             and x.symptom not in INCIDENTS
             and not x.symptom.startswith(ANYONES)
             and view.role(x) != "context"
