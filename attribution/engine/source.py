@@ -12,7 +12,7 @@ from attribution.engine.flood import Floods, Repeats
 from attribution.engine.hits import MOST_APP, Hit, Kept, Open
 from attribution.engine.lines import Line
 from attribution.engine.match import Prefilter
-from attribution.engine.rules import Matcher, RuleSet
+from attribution.engine.rules import Matcher, RuleSet, utf8
 from attribution.engine.stamps import Stamp, Zone
 from attribution.rule import Accumulated
 
@@ -53,7 +53,7 @@ class SourceReader:
         self._floods = Floods()
         self._keeps_tail = bool(rules.progress(source.kind))
         # Where in the chunk the last candidate stood, and the time that counted there.
-        self._stamp_at: tuple[int, Stamp | None] = (0, None)
+        self._stamp_at: tuple[int, Stamp | None] = (-1, None)
 
     # ---- bytes ------------------------------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class SourceReader:
     def _chunk(self, block: bytes, number: int) -> int:
         """Find and read the candidates of whole lines; returns the number of the line after them."""
         at, skip = 0, [0]
-        self._stamp_at = (0, self.last_stamp)
+        self._stamp_at = (-1, self.last_stamp)
         for start, end, names in self._prefilter.candidates(block, skip):
             if self._open:
                 number = self._feed(block, at, start, number)
@@ -174,9 +174,11 @@ class SourceReader:
         known, stamp = self._stamp_at
         at = start
         for _ in range(LOOK_BACK):
-            if at <= known:
+            if at == 0:
                 return stamp
             begin = block.rfind(b"\n", 0, at - 1) + 1
+            if begin == known:
+                return stamp
             found = lines.only_stamp(block[begin : min(at - 1, begin + 400)].decode("utf-8", "replace"))
             if found is not None and found.kind != "delta":
                 return found
@@ -185,9 +187,10 @@ class SourceReader:
 
     def _recognise(self, parsed: Line, text: str, number: int, names: tuple[str, ...], consumed: bool) -> list[Hit]:
         found: list[Hit] = []
+        raw = utf8(parsed.body)
         for name in names:
             matcher = self._matchers.get(name)
-            hit = matcher.match(parsed.body) if matcher is not None else None
+            hit = matcher.match(parsed.body, raw) if matcher is not None else None
             if matcher is None or hit is None or (consumed and matcher.rule.fields.get("whole_line") == "no"):
                 continue
             fields, row = hit
