@@ -61,7 +61,8 @@ def list_(rule_dirs: tuple[Path, ...], domain: str | None, role: str | None) -> 
     for symptom in loaded.symptoms.values():
         if (domain and symptom.domain != domain) or (role and symptom.role != role):
             continue
-        write(f"{symptom.id:32} {symptom.role:8} {symptom.domain + '/' + symptom.sub_domain:36} {escape(symptom.says)}\n")
+        place = f"{symptom.domain}/{symptom.sub_domain}"
+        write(escape(f"{symptom.id:32} {symptom.role:8} {place:36} {symptom.says}") + "\n")
 
 
 @rules.command()

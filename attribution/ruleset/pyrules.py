@@ -36,23 +36,21 @@ from attribution.ruleset import dialect
 from attribution.ruleset.files import Problem
 from attribution.ruleset.limits import StuckError, limited
 
-# What a person writes fits many times.
-MOST_BYTES = 1 << 20
 _STAGES: Mapping[str, tuple[str, ...]] = {"filter": FILTER_STAGES, "refiner": REFINE_STAGES}
 
 
 def load_python(
-    path: Path, symptoms: Mapping[str, Symptom], problems: list[Problem], *, proven: bool = False
+    path: Path, source: bytes, symptoms: Mapping[str, Symptom], problems: list[Problem], *, proven: bool = False
 ) -> list[PythonRule]:
     """The rules of one file; what is wrong is added to `problems` with file and rule.
 
     A `proven` file has passed the checks before: its names are not looked at, its examples are not run again.
     """
     try:
-        source = path.read_text(encoding="utf-8")
-        tree = None if proven else ast.parse(source, filename=str(path))
-        code = compile(tree or source, str(path), "exec")
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        text = source.decode("utf-8")
+        tree = None if proven else ast.parse(text, filename=str(path))
+        code = compile(tree or text, str(path), "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         problems.append((str(path), "", f"can't be read as Python: {told(error)}"))
         return []
     bad = dialect.faults(tree) if tree is not None else []
