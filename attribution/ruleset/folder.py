@@ -28,7 +28,7 @@ def rule_files(folder: Path, problems: list[Problem], *, own: bool = False) -> d
     for path in sorted(_named(folder, problems)):
         try:
             content = _content(path)
-            if asked:
+            if asked and isinstance(content, bytes):
                 check_ownership(path, sticky=True)
         except ConfigError as error:
             problems.append((str(path), "", error.what))
