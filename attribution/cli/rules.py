@@ -118,9 +118,12 @@ def needles(rule_dirs: tuple[Path, ...], kind: str | None, with_context: bool) -
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 def test(rule_dirs: tuple[Path, ...], line: str | None, kind: str | None, file: Path | None) -> None:
     """Say which rules fire on a text, which nearly did and why not."""
+    from attribution.cli.watch import watched
     from attribution.desk.tryout import try_text
 
-    _tried(try_text(_load(rule_dirs), _text(line, file), _kinds(kind)))
+    with watched():
+        tried = try_text(_load(rule_dirs), _text(line, file), _kinds(kind))
+    _tried(tried)
 
 
 def _tried(tried: Tried) -> None:
@@ -158,10 +161,12 @@ def coverage(cases_dir: tuple[Path, ...], rule_dirs: tuple[Path, ...]) -> int:
 
     Without CASES_DIR, the cases of this checkout. With --rules, only your own rules are asked for.
     """
+    from attribution.cli.watch import watched
     from attribution.desk import coverage as desk
 
     loaded = _load(rule_dirs)
-    proof = desk.prove(loaded, desk.bundles_in(cases_dir or (_own_cases(),)))
+    with watched():
+        proof = desk.prove(loaded, desk.bundles_in(cases_dir or (_own_cases(),)))
     found = desk.gaps(loaded, proof, rule_dirs)
     for gap in found:
         write(f"{gap.kind:11} {gap.rule:40} {escape(gap.why)}\n")

@@ -41,11 +41,11 @@ def limited(seconds: float | None = None) -> Iterator[None]:
     _lower(resource.RLIMIT_AS, _mapped() + MEMORY, memory)
     _lower(resource.RLIMIT_CPU, math.ceil(_used() + allowed) + _GRACE, cpu)
     faulthandler.register(signal.SIGXCPU, file=2, all_threads=False, chain=True)
-    signal.setitimer(signal.ITIMER_VIRTUAL, allowed, 1.0)
+    timer = signal.setitimer(signal.ITIMER_VIRTUAL, allowed, 1.0)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, *timer)
         signal.signal(signal.SIGVTALRM, handler)
         faulthandler.unregister(signal.SIGXCPU)
         resource.setrlimit(resource.RLIMIT_CPU, cpu)

@@ -36,6 +36,7 @@ from attribution.ruleset import dialect
 from attribution.ruleset.files import Problem
 from attribution.ruleset.limits import StuckError, limited
 
+MODULE = "sattrib_rules_"
 _STAGES: Mapping[str, tuple[str, ...]] = {"filter": FILTER_STAGES, "refiner": REFINE_STAGES}
 
 
@@ -57,7 +58,7 @@ def load_python(
     if bad:
         problems += [(str(path), "", what) for what in bad]
         return []
-    module = types.ModuleType(f"sattrib_rules_{path.stem}")
+    module = types.ModuleType(MODULE + path.stem)
     vars(module).update(dialect.namespace(module.__name__, str(path)))
     with _guarded(problems, path, "", "fails to load: ", proven=proven), _listed(module):
         exec(code, vars(module))  # noqa: S102 - rule files are trusted as code; the dialect keeps them reviewable
