@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from attribution.model import SourceKind
 
 _WIDEST = 160
+_MOST = 64 << 20
 _DIRS = click.option(
     "--rules",
     "rule_dirs",
@@ -205,9 +207,13 @@ def _text(line: str | None, file: Path | None) -> bytes:
     if line is not None:
         return line.encode("utf-8", "surrogateescape")
     try:
-        return file.read_bytes() if file else sys.stdin.buffer.read()
+        with file.open("rb") if file else nullcontext(sys.stdin.buffer) as source:
+            text = source.read(_MOST + 1)
     except OSError as error:
         raise ConfigError(f"can't be read: {error.strerror}", str(file)) from None
+    if len(text) > _MOST:
+        raise ConfigError(f"is longer than {_MOST >> 20} MiB: give a part of it", str(file or "standard input"))
+    return text
 
 
 def _kinds(word: str | None) -> tuple[SourceKind, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -34,7 +35,13 @@ def load(site: tuple[Path, ...] = (), *, bundled: Path | None = None, samples: b
     Raises RuleError with every problem of every file. `samples=False` takes the bundled files as checked; a site's own
     always are.
     """
-    own = bundled or bundled_dir()
+    with warnings.catch_warnings():
+        # Python's own, of odd patterns and code: what matters of it is a problem with its file and rule.
+        warnings.simplefilter("ignore")
+        return _load(site, bundled or bundled_dir(), samples=samples)
+
+
+def _load(site: tuple[Path, ...], own: Path, *, samples: bool) -> RuleSet:
     draft, python, theirs = Draft(), list[PythonRule](), set[str]()
     digest = hashlib.sha256()
     for folder in (own, *site):

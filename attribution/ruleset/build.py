@@ -124,9 +124,11 @@ class Draft:
         except ValueError as error:
             self.problems.append((str(path), rule.name, str(error)))
             return
-        bad = [n for o in found for n in o if len(n) < MIN_LENGTH or not n.isascii() or "\n" in n]
+        bad = [n for o in found for n in o if len(n) < MIN_LENGTH or not n.isascii() or not n.isprintable()]
         if bad and rule.needles:
-            self.problems.append((str(path), rule.name, f"needles must be ASCII and at least {MIN_LENGTH} bytes: {bad}"))
+            self.problems.append(
+                (str(path), rule.name, f"needles must be visible ASCII and at least {MIN_LENGTH} bytes: {bad}")
+            )
         elif not found and not rule.last_only:
             self.problems.append((str(path), rule.name, "has no needle: no literal of 4 bytes in every branch; give `needles`"))
         else:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
+
+from attribution.engine.rules import compile_pattern
 
 # Module -> the names of it that a rule can use. Nothing else of a module is there, not even by another way.
 PUBLIC: Mapping[str, frozenset[str]] = {
@@ -83,7 +85,21 @@ class _Importer:
         made = self._made[name] = ModuleType(name)
         whole = import_module(name)
         vars(made).update({n: getattr(whole, n) for n in PUBLIC[name]}, __all__=sorted(PUBLIC[name]))
+        if name == "re2":
+            vars(made)["compile"] = _compile
         return made
+
+
+def _compile(pattern: str, options: Any = None) -> Any:
+    """`re2.compile` that raises, and does not also write to stderr, what is wrong with a pattern."""
+    return compile_pattern(pattern) if options is None else import_module("re2").compile(pattern, options)
+
+
+def freeze(values: dict[str, Any]) -> None:
+    """Make constants of a loaded file's globals: what one attempt left in a list would change the next one's verdict."""
+    kinds: dict[type[Any], Callable[[Any], Any]] = {list: tuple, set: frozenset, dict: MappingProxyType}
+    own = {n: kinds[type(v)](v) for n, v in values.items() if type(v) in kinds and not n.startswith("__")}
+    values.update(own)
 
 
 def faults(tree: ast.AST) -> list[str]:

@@ -62,6 +62,7 @@ def load_python(
     vars(module).update(dialect.namespace(module.__name__, str(path)))
     with _guarded(problems, path, "", "fails to load: ", proven=proven), _listed(module):
         exec(code, vars(module))  # noqa: S102 - rule files are trusted as code; the dialect keeps them reviewable
+    dialect.freeze(vars(module))
     rules: list[PythonRule] = []
     for rule in (getattr(v, "__rule__", None) for _, v in sorted(vars(module).items())):
         if isinstance(rule, PythonRule):

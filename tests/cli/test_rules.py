@@ -361,3 +361,10 @@ def test_a_rule_that_does_not_end_on_its_input_ends_the_command(rules, tmp_path,
         answer = (raised.value.code, *capsys.readouterr())
     function = "feed" if command == "test" else "also_endless"
     assert answer == (2, "", f"sattrib: {site}/x.py: {function}: has not ended after 0.4 s of CPU on this input\n")
+
+
+def test_a_text_without_end_is_refused(rules, monkeypatch, tmp_path):
+    monkeypatch.setattr("attribution.cli.rules._MOST", 1000)
+    assert rules("test", "/dev/zero") == (2, "", "sattrib: /dev/zero: is longer than 0 MiB: give a part of it\n")
+    assert rules("test", stdin=b"x" * 1001)[0] == 2
+    assert rules("test", tmp_path)[2] == f"sattrib: {tmp_path}: can't be read: Is a directory\n"

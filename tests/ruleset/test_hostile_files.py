@@ -292,3 +292,9 @@ def test_the_bundled_rules_are_not_asked_for_their_owner(tmp_path, monkeypatch):
     (tmp_path / "x.toml").chmod(0o666)
     (tmp_path / "healthy").mkdir()
     assert ruleset.load(bundled=Path(tmp_path)).extractors
+
+
+@pytest.mark.parametrize("needle", ["\\u001b[31m", "a\\tbcd", "\u00e9\u00e9\u00e9\u00e9", "abc"])
+def test_a_needle_is_visible_ascii(folder, refused, needle):
+    (folder / "x.toml").write_text(file_of().replace("reads =", f'needles = ["{needle}"]\nreads ='), encoding="utf-8")
+    assert any("needles must be visible ASCII" in line for line in refused())

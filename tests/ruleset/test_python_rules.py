@@ -283,3 +283,24 @@ def test_ctrl_c_in_a_rule_is_still_one(tmp_path, bundled):
     os.kill(process.pid, signal.SIGINT)
     assert process.wait(30) == 130
     process.communicate()
+
+
+def test_what_a_file_holds_at_its_top_does_not_change(load):
+    top = "SEEN = []\nNAMES = {'a': 1}\nKNOWN = {'a'}\n"
+    rules = load(RULE.format(top=top, body="assert 'a' in KNOWN and NAMES['a'] == 1 and not SEEN"))
+    [rule] = rules.python
+    values = rule.function.__globals__
+    assert (type(values["SEEN"]), type(values["KNOWN"])) == (tuple, frozenset)
+    with pytest.raises(TypeError):
+        values["NAMES"]["b"] = 2
+
+
+def test_a_rule_that_keeps_what_it_saw_is_refused(refused):
+    [line] = refused(RULE.format(top="SEEN = []\n", body="SEEN.append(view)"))
+    assert line.endswith("site-rule: example: AttributeError: 'tuple' object has no attribute 'append'")
+
+
+def test_a_broken_pattern_is_one_line(refused, capfd):
+    [line] = refused("import re2\nX = re2.compile('a(b')\n")
+    assert "missing )" in line
+    assert capfd.readouterr().err == ""
