@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 from attribution.errors import RuleError
+from attribution.ruleset.dialect import MODULE
 from attribution.ruleset.limits import StuckError
-from attribution.ruleset.pyrules import MODULE
 
 # Of CPU, for one call of a rule: no real one takes a second, and a verdict must not depend on how fast a machine is.
 SECONDS = 60.0

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType, ModuleType
 from typing import Any
 
+from attribution import rule
 from attribution.engine.rules import compile_pattern
 
+MODULE = "sattrib_rules_"
 # Module -> the names of it that a rule can use. Nothing else of a module is there, not even by another way.
 PUBLIC: Mapping[str, frozenset[str]] = {
-    "attribution.rule": frozenset(import_module("attribution.rule").__all__),
+    "attribution.rule": frozenset(rule.__all__),
     "__future__": frozenset({"annotations"}),
     "collections.abc": frozenset(import_module("collections.abc").__all__),
     "dataclasses": frozenset({"dataclass", "field", "replace"}),
-    "functools": frozenset({"cache", "cached_property", "cmp_to_key", "lru_cache", "partial", "reduce", "total_ordering"}),
+    "functools": frozenset({"cache", "cached_property", "cmp_to_key", "lru_cache", "partial", "reduce"}),
     # Not those that never end.
     "itertools": frozenset(n for n in vars(import_module("itertools")) if n[0] != "_") - {"count", "cycle", "repeat"},
     "math": frozenset(n for n in vars(import_module("math")) if n[0] != "_"),
@@ -53,6 +57,8 @@ _GATES = frozenset(
      "cr_await", "cr_origin", "ag_frame", "ag_code", "ag_await", "tb_frame", "tb_next", "f_back", "f_builtins",
      "f_code", "f_globals", "f_locals"}
 )  # fmt: skip
+# The private parts of what a rule is given.
+_FOREIGN = frozenset(n for k in vars(rule).values() if isinstance(k, type) for n in dir(k) if n.startswith("_"))
 _LEAVING = (ast.Return, ast.Break, ast.Continue)
 _REFUSED = (ast.Global, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
 
@@ -85,14 +91,25 @@ class _Importer:
         made = self._made[name] = ModuleType(name)
         whole = import_module(name)
         vars(made).update({n: getattr(whole, n) for n in PUBLIC[name]}, __all__=sorted(PUBLIC[name]))
-        if name == "re2":
-            vars(made)["compile"] = _compile
+        vars(made).update({n: own for (module, n), own in _OWN.items() if module == name})
         return made
 
 
 def _compile(pattern: str, options: Any = None) -> Any:
     """`re2.compile` that raises, and does not also write to stderr, what is wrong with a pattern."""
     return compile_pattern(pattern) if options is None else import_module("re2").compile(pattern, options)
+
+
+def _dataclass(kind: Any = None, /, **options: Any) -> Any:
+    """`dataclass` for the file's own classes alone: it changes the class that it is given."""
+    if kind is None:
+        return partial(_dataclass, **options)
+    if not kind.__module__.startswith(MODULE):
+        raise TypeError(f"{kind.__name__} is not this file's own class")
+    return dataclasses.dataclass(kind, **options)
+
+
+_OWN: Mapping[tuple[str, str], Any] = {("re2", "compile"): _compile, ("dataclasses", "dataclass"): _dataclass}
 
 
 def freeze(values: dict[str, Any]) -> None:
@@ -111,20 +128,22 @@ def faults(tree: ast.AST) -> list[str]:
 class _Check:
     def __init__(self, tree: ast.AST) -> None:
         self._nodes = list(ast.walk(tree))
-        self._own = set(_bound(self._nodes))
+        self._own = {name for n in self._nodes if (name := _name_bound(n))}
         self._modules = {
             (a.asname or a.name): a.name for n in self._nodes if isinstance(n, ast.Import) for a in n.names if a.name in PUBLIC
         }
         # A method may keep things, private ones too, in its own object.
         methods = [f for n in self._nodes if isinstance(n, ast.ClassDef) for f in n.body if isinstance(f, ast.FunctionDef)]
-        self._kept = {
-            id(n) for f in methods if f.args.args and f.args.args[0].arg == "self" for n in ast.walk(f) if _of_self(n)
-        }
+        methods = [f for f in methods if f.args.args and f.args.args[0].arg == "self"]
+        self._selves = {id(f.args.args[0]) for f in methods}
+        self._kept = {id(n) for f in methods for n in ast.walk(f) if _of_self(n)}
 
     def all(self) -> Iterator[tuple[int, str]]:
         for node in self._nodes:
             for what in self._of(node):
                 yield getattr(node, "lineno", 0), what
+            if _name_bound(node) == "self" and id(node) not in self._selves:
+                yield getattr(node, "lineno", 0), "gives `self` another meaning"
 
     def _of(self, node: ast.AST) -> Iterator[str]:
         match node:
@@ -156,18 +175,18 @@ class _Check:
         yield from (_no_name(module, a.name) for a in node.names if a.name not in PUBLIC[module] | {"*"})
 
     def _name(self, node: ast.Name) -> Iterator[str]:
-        if node.id.startswith("__"):
-            yield _no_use(node.id)
-        elif node.id == "self" and not isinstance(node.ctx, ast.Load):
-            yield "gives `self` another meaning"
-        elif node.id not in BUILTINS | self._own and hasattr(builtins, node.id):
+        if node.id.startswith("__") or (node.id not in BUILTINS | self._own and hasattr(builtins, node.id)):
             yield _no_use(node.id)
 
     def _attribute(self, node: ast.Attribute) -> Iterator[str]:
         module = self._modules.get(ast.unparse(node.value)) if isinstance(node.value, ast.Name | ast.Attribute) else None
         if module is not None and node.attr not in PUBLIC[module]:
             yield _no_name(module, node.attr)
-        elif node.attr in _GATES or (node.attr.startswith("_") and (node.attr[:2] == "__" or id(node) not in self._kept)):
+        elif (
+            node.attr in _GATES | _FOREIGN
+            or (node.attr.startswith("_") and id(node) not in self._kept)
+            or node.attr[:2] == "__"
+        ):
             yield _no_use(f".{node.attr}")
         elif not isinstance(node.ctx, ast.Load) and id(node) not in self._kept:
             yield f"changes .{node.attr} of something that is not its own"
@@ -177,17 +196,20 @@ def _of_self(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
-def _bound(nodes: list[ast.AST]) -> Iterator[str]:
-    """Names that a file gives a meaning of its own."""
-    for node in nodes:
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef | ast.MatchAs | ast.MatchStar | ast.ExceptHandler):
-            yield node.name or ""
-        elif isinstance(node, ast.alias):
-            yield node.asname or node.name
+def _name_bound(node: ast.AST) -> str | None:
+    """The name that a file gives a meaning of its own here."""
+    match node:
+        case ast.Name(ctx=ast.Store() | ast.Del()):
+            return node.id
+        case ast.arg():
+            return node.arg
+        case ast.FunctionDef() | ast.ClassDef() | ast.MatchAs() | ast.MatchStar() | ast.ExceptHandler():
+            return node.name
+        case ast.MatchMapping():
+            return node.rest
+        case ast.alias():
+            return node.asname or node.name
+    return None
 
 
 def _no_module(name: str) -> str:

@@ -36,7 +36,6 @@ from attribution.ruleset import dialect
 from attribution.ruleset.files import Problem
 from attribution.ruleset.limits import StuckError, limited
 
-MODULE = "sattrib_rules_"
 _STAGES: Mapping[str, tuple[str, ...]] = {"filter": FILTER_STAGES, "refiner": REFINE_STAGES}
 
 
@@ -58,14 +57,14 @@ def load_python(
     if bad:
         problems += [(str(path), "", what) for what in bad]
         return []
-    module = types.ModuleType(MODULE + path.stem)
+    module = types.ModuleType(dialect.MODULE + path.stem)
     vars(module).update(dialect.namespace(module.__name__, str(path)))
     with _guarded(problems, path, "", "fails to load: ", proven=proven), _listed(module):
         exec(code, vars(module))  # noqa: S102 - rule files are trusted as code; the dialect keeps them reviewable
     dialect.freeze(vars(module))
     rules: list[PythonRule] = []
     for rule in (getattr(v, "__rule__", None) for _, v in sorted(vars(module).items())):
-        if isinstance(rule, PythonRule):
+        if isinstance(rule, PythonRule) and rule.function.__module__ == module.__name__:
             with _guarded(problems, path, str(rule.name), "", proven=proven):
                 rules += _taken(rule, symptoms, path, problems, proven=proven)
     return rules

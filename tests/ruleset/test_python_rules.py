@@ -12,6 +12,7 @@ import pytest
 
 from attribution import ruleset
 from attribution.errors import RuleError
+from attribution.rule import event
 from attribution.ruleset import dialect, limits
 
 RULE = """
@@ -103,6 +104,11 @@ ESCAPES = [
     "class X:\n    def f(this):\n        return this._private",
     "def f(self):\n    self.x = 1",
     "class X:\n    def f(self):\n        self = 1",
+    "class X:\n    def f(self):\n        return lambda self: self._demoted",
+    "class X:\n    def f(self, x):\n        match x:\n            case self:\n                self.x = 1",
+    "class X:\n    def f(self):\n        return self._demoted",
+    "from attribution.rule import View\nfor View.of in ():\n    pass",
+    "from attribution.rule import View\ndel View.of",
     "from attribution.rule import View\nView.of = None",
     "raise SystemExit",
     "raise KeyboardInterrupt",
@@ -304,3 +310,20 @@ def test_a_broken_pattern_is_one_line(refused, capfd):
     [line] = refused("import re2\nX = re2.compile('a(b')\n")
     assert "missing )" in line
     assert capfd.readouterr().err == ""
+
+
+def test_what_changes_a_class_is_for_own_classes_alone(refused):
+    [line] = refused("from dataclasses import dataclass\nfrom attribution.rule import View\ndataclass(View)\n")
+    assert line.endswith("fails to load: TypeError: View is not this file's own class")
+
+
+def test_a_rule_belongs_to_the_file_of_its_function(tmp_path, bundled):
+    folder = tmp_path / "rules.d"
+    folder.mkdir()
+    mark = 'filter_rule(name="stolen", stage="LATE", example=Example(given=(), expect=()))(event)\n'
+    (folder / "a.py").write_text("from attribution.rule import Example, event, filter_rule\n" + mark)
+    (folder / "b.py").write_text("from attribution.rule import event\n")
+    try:
+        assert ruleset.load((folder,), bundled=bundled).python == ()
+    finally:
+        del event.__rule__
