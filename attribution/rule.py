@@ -1,7 +1,7 @@
 """All that a rule author may import.
 
-A Python rule is a plain function with one of the decorators below. It takes a view and returns values; it can't
-reach the outside. Each carries an `example` that the loader runs: events (or lines) in, changes out.
+A Python rule is a plain function with one of the decorators below. It takes a view, which it can't change, and returns
+values. Each carries an `example` that the loader runs: events (or lines) in, changes out.
 
     @filter_rule(name="xid-45-names-its-cause", stage="MID", example=Example(given=(…), expect=("demote gpu.x",)))
     def xid_45(view: View) -> Iterable[Change]: ...

@@ -280,7 +280,8 @@ def test_a_single_call_that_never_ends_ends_the_process(tmp_path, bundled):
 def test_ctrl_c_in_a_rule_is_still_one(tmp_path, bundled):
     (tmp_path / "site.py").write_text(RULE.format(top="", body="while True: pass"))
     code = (
-        "import sys; from pathlib import Path; from attribution import ruleset; from attribution.cli import main; "
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from pathlib import Path; from attribution import ruleset; from attribution.cli import main; "
         f"ruleset.bundled_dir = lambda: Path({str(bundled)!r}); print('on', flush=True); main.run(['rules', 'check', {str(tmp_path)!r}])"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
