@@ -12,7 +12,7 @@ from attribution.engine.rules import Extractor, Matcher, RuleSet
 from attribution.model import Symptom
 from attribution.ruleset.files import Problem
 
-MOST_PROBLEMS = 50
+MOST_PROBLEMS, MOST_WORDS = 50, 1000
 BUDGET = 1000  # one candidate line in this many healthy ones is the most that a rule's needles may hit
 _ID = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+")
 _SUB = re.compile(r"[a-z][a-z0-9_]*")
@@ -65,7 +65,7 @@ def grouped(problems: Iterable[Problem]) -> list[Problem]:
 def _shortened(problems: list[Problem]) -> Iterator[Problem]:
     """The first problems of each file; how many more there are."""
     for file, same in groupby(problems, key=lambda p: p[0]):
-        listed = list(same)
+        listed = [(file, name, what[:MOST_WORDS]) for _, name, what in same]
         yield from listed[:MOST_PROBLEMS]
         if len(listed) > MOST_PROBLEMS:
             yield (file, "", f"and {len(listed) - MOST_PROBLEMS} more problems")

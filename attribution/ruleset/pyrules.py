@@ -16,8 +16,10 @@ from attribution.engine.rules import compile_pattern
 from attribution.errors import RuleError
 from attribution.model import KINDS, Symptom
 from attribution.rule import (
+    CHANGES,
     FILTER_STAGES,
     REFINE_STAGES,
+    Accumulated,
     Add,
     Blame,
     Change,
@@ -30,7 +32,9 @@ from attribution.rule import (
     State,
     Stated,
     View,
+    sound,
     told,
+    written,
 )
 from attribution.ruleset import dialect
 from attribution.ruleset.files import Problem
@@ -142,49 +146,57 @@ def with_needles(rule: PythonRule, path: Path, problems: list[Problem]) -> Pytho
 
 
 def run_example(rule: PythonRule, symptoms: Mapping[str, Symptom]) -> list[str]:
-    """Problems of a rule's own example; empty where it does what it says."""
-    try:
-        got = _outcome(rule, rule.example, rule.example.given, symptoms)
-        quiet = _outcome(rule, rule.example, rule.example.quiet, symptoms) if rule.example.quiet else None
-    except KeyError as error:
-        return [f"example: {error} is no declared symptom"]
+    """Problems of a rule's own example; empty where it does what it says. Raises whatever the rule does."""
+    given = [*rule.example.given, *rule.example.quiet]
+    named = {e.symptom for e in given} if rule.kind != "accumulator" else set()
+    if unknown := sorted(named - set(symptoms)):
+        return [f"example: {name!r} is no declared symptom" for name in unknown]
+    got, names = _outcome(rule, rule.example, rule.example.given, symptoms)
+    quiet, more = _outcome(rule, rule.example, rule.example.quiet, symptoms) if rule.example.quiet else (None, set())
     expect: Any = rule.example.expect
     want = dict(expect) if isinstance(expect, Mapping) else sorted(expect)
-    faults = [] if got == want else [f"example gives {got!r}, not {want!r}"]
+    faults = [f"example: {name!r} is no declared symptom" for name in sorted((names | more) - set(symptoms))]
+    if got != want:
+        faults.append(f"example gives {got!r}, not {want!r}")
     if quiet:
         faults.append(f"the quiet example gives {quiet!r}, not nothing")
     return faults
 
 
-def _outcome(rule: PythonRule, example: Example, given: tuple[Any, ...], symptoms: Mapping[str, Symptom]) -> Any:
+def _outcome(
+    rule: PythonRule, example: Example, given: tuple[Any, ...], symptoms: Mapping[str, Symptom]
+) -> tuple[Any, set[str]]:
+    """What comes out, in the words of `expect`, and the symptoms that it names."""
     if rule.kind == "accumulator":
-        return _accumulated(rule, given)
-    for e in given:
-        symptoms[e.symptom]
+        results = [sound(a, Accumulated) for a in _accumulated(rule, given)]
+        return sorted(a.symptom for a in results), {a.symptom for a in results}
     view = View(given, {}, symptoms, example_state(example), example.outcome, node=next((e.node for e in given), None))
     result = rule.function(view)
     if rule.kind == "collector":
-        return dict(result)
+        written(result)
+        return dict(result), set()
     by_id = {e.id: e for e in given}
-    return sorted(words(change, by_id) for change in result)
+    changes = [sound(change, *CHANGES) for change in result]
+    names = {c.symptom for c in changes if isinstance(c, Retag)} | {c.event.symptom for c in changes if isinstance(c, Add)}
+    return sorted(words(change, by_id) for change in changes), names
 
 
-def _accumulated(rule: PythonRule, given: tuple[str, ...]) -> list[str]:
+def _accumulated(rule: PythonRule, given: tuple[str, ...]) -> list[Any]:
     pattern = compile_pattern(rule.trigger)
-    found: list[str] = []
+    found: list[Any] = []
     open_one: Any = None
     for text in given:
         if open_one is not None and open_one.feed(text):
             continue
         if open_one is not None:
-            found += [a.symptom for a in open_one.result()]
+            found += open_one.result()
             open_one = None
         hit = pattern.search(text)
         if hit is not None:
             open_one = rule.function({k: v for k, v in hit.groupdict().items() if v is not None}, text)
     if open_one is not None:
-        found += [a.symptom for a in open_one.result()]
-    return sorted(found)
+        found += open_one.result()
+    return found
 
 
 def example_state(example: Example) -> State:

@@ -328,3 +328,29 @@ def test_a_rule_belongs_to_the_file_of_its_function(tmp_path, bundled):
         assert ruleset.load((folder,), bundled=bundled).python == ()
     finally:
         del event.__rule__
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("yield Retag(event=view.events[0].id, symptom='gpu.none', reason='x')", "'gpu.none' is no declared symptom"),
+        ("yield Demote(event=view.events[0].id, reason=7)", "example: ValidationError: Expected `str`, got `int`"),
+        ("yield 7", "example: TypeError: gave int, not Demote or"),
+        ("view.events[0].fields['none']", "example: KeyError: 'none'"),
+        ("yield Demote(event='none', reason='x')", "example: KeyError: 'none'"),
+        (
+            "yield from (Demote(event=view.events[0].id, reason='x') for _ in range(10000))",
+            "example gives ['demote gpu.off_bus'",
+        ),
+    ],
+)
+def test_what_an_example_gives_is_checked_as_at_run(refused, body, says):
+    lines = refused(RULE.format(top="from attribution.rule import Retag", body=body))
+    assert any(says in line for line in lines)
+    assert all(len(line) < 1200 for line in lines)
+
+
+def test_an_accumulator_gives_declared_symptoms(refused):
+    assert any(
+        "'gpu.off_buss' is no declared symptom" in line for line in refused(ORDINARY.replace("gpu.off_bus", "gpu.off_buss"))
+    )
