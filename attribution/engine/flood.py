@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 from attribution.engine import lines
-from attribution.engine.hits import Hit
+from attribution.engine.hits import LAST, Hit
 from attribution.engine.lines import Line
 from attribution.engine.rules import Matcher
 from attribution.engine.stamps import Stamp
@@ -18,7 +18,6 @@ from attribution.engine.stamps import Stamp
 MOST_MARKERS = 64
 SHORTEST = 6
 AROUND = 12
-LAST = 20
 # Lines beyond the cap before a rule counts as flooding: few where lines carry no rank, many where ranks share a file.
 PATIENCE, PATIENCE_WITH_RANKS = 40, 10_000
 MOST_BODIES = 1024

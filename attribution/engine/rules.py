@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
@@ -122,6 +123,7 @@ class RuleSet:
         self.python = tuple(sorted(python, key=lambda r: (r.kind, r.stage, r.name)))
         self.version, self.hash, self.warnings = version, digest, warnings
         self._prefilters: dict[tuple[str, bool | None], Prefilter] = {}
+        self._expanded: dict[str, list[str]] = {}
 
     def python_rules(self, kind: str, stage: str = "") -> tuple[PythonRule, ...]:
         return tuple(r for r in self.python if r.kind == kind and r.stage == stage)
@@ -177,8 +179,7 @@ class RuleSet:
 
     def expand(self, pattern: str) -> list[str]:
         """Symptom ids that a glob or an id stands for."""
-        if not any(ch in pattern for ch in "*?["):
-            return [pattern] if pattern in self.symptoms else []
-        from fnmatch import fnmatchcase
-
-        return [s for s in self.symptoms if fnmatchcase(s, pattern)]
+        found = self._expanded.get(pattern)
+        if found is None:
+            found = self._expanded[pattern] = [s for s in self.symptoms if fnmatchcase(s, pattern)]
+        return found

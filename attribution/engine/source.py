@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from types import MappingProxyType
@@ -11,7 +10,7 @@ from typing import Any
 from attribution.bundle import Source
 from attribution.engine import lines
 from attribution.engine.flood import Floods, Repeats
-from attribution.engine.hits import Hit, Open
+from attribution.engine.hits import MOST_APP, Hit, Kept, Open
 from attribution.engine.lines import Line
 from attribution.engine.match import Prefilter
 from attribution.engine.rules import Matcher, RuleSet
@@ -21,8 +20,6 @@ from attribution.rule import Accumulated, sound, told
 MAX_LINE = 8192
 MAX_TAIL = 1 << 20
 GAP = 600.0
-DISTINCT = 200
-LAST = 20
 MAX_SEEN = 4096
 LOOK_BACK = 40
 MAX_ACCUMULATORS = 400
@@ -31,18 +28,19 @@ CHUNK = 4 << 20
 
 
 class SourceReader:
-    """State of one source. Feed it with `ingest` in order; `hits` are what was recognised so far."""
+    """State of one source. Feed it with `ingest` in order; it keeps at most about `most` hits."""
 
-    def __init__(self, source: Source, rules: RuleSet, prefilter: Prefilter, zone: Zone, edges: tuple[float, ...]) -> None:
+    def __init__(
+        self, source: Source, rules: RuleSet, prefilter: Prefilter, zone: Zone, edges: tuple[float, ...], most: int = MOST_APP
+    ) -> None:
         self.source, self._rules, self._prefilter, self._zone = source, rules, prefilter, zone
         self._edges = edges
         self._matchers: dict[str, Matcher] = rules.matchers
-        self.hits: list[Hit] = []
+        self._kept = Kept(most)
         self.bytes = self.lines = 0
         self.first_stamp: Stamp | None = None
         self.last_stamp: Stamp | None = None
         self.cut_lines = 0
-        self.overflow: dict[tuple[str, str, int | None], int] = {}
         self.crashes: list[tuple[str, str]] = []
         self.rank_hosts: dict[int, set[str]] = {}
         self.dated: Stamp | None = None
@@ -50,8 +48,6 @@ class SourceReader:
         self._pending = b""
         self._skipping = False
         self._seen: dict[tuple[str, str | None, int | None], list[Hit]] = {}
-        self._distinct: dict[tuple[str, str, int | None], int] = {}
-        self._late: dict[tuple[str, str, int | None], deque[Hit]] = {}
         self._open: list[Open] = []
         self._started = 0
         self._repeats = Repeats(self._crosses)
@@ -197,25 +193,16 @@ class SourceReader:
                 continue
             fields, row = hit
             made = Hit(name, row.symptom, row.emit, fields, number, parsed, text)
-            found.append(self._keep(made))
-            if self._distinct[(name, row.symptom, parsed.rank)] > DISTINCT:
+            found.append(made)
+            if not self._kept.keep(made):
                 self._floods.beyond(names, row.symptom, matcher, parsed.body, ranked=parsed.rank is not None)
         return found
 
-    def _keep(self, hit: Hit) -> Hit:
-        key = (hit.rule, hit.symptom, hit.rank)
-        seen = self._distinct.get(key, 0)
-        self._distinct[key] = seen + 1
-        if seen < DISTINCT:
-            self.hits.append(hit)
-            return hit
-        self.overflow[key] = self.overflow.get(key, 0) + 1
-        self._late.setdefault(key, deque(maxlen=LAST)).append(hit)
-        return hit
-
     def _fold(self, hit: Hit, parsed: Line, text: str, number: int) -> Hit:
         if self._crosses(hit.last, parsed.stamp):
-            return self._keep(Hit(hit.rule, hit.symptom, hit.emit, hit.fields, number, parsed, text))
+            hit = Hit(hit.rule, hit.symptom, hit.emit, hit.fields, number, parsed, text)
+            self._kept.keep(hit)
+            return hit
         hit.again(number, parsed, text)
         return hit
 
@@ -241,7 +228,7 @@ class SourceReader:
             if match is None:
                 continue
             if self._started >= MAX_ACCUMULATORS:
-                self.overflow[(name, "", None)] = self.overflow.get((name, "", None), 0) + 1
+                self._kept.overflow[name, ""] = self._kept.overflow.get((name, ""), 0) + 1
                 continue
             self._started += 1
             fields = {k: v for k, v in match.groupdict().items() if v is not None}
@@ -294,7 +281,7 @@ class SourceReader:
                 result.text or one.hit.texts[0][1],
             )
             hit.own, hit.part = one.hit.own, number
-            self._keep(hit)
+            self._kept.keep(hit)
 
     def _close_all(self) -> None:
         for one in self._open:
@@ -316,11 +303,10 @@ class SourceReader:
 
     def all_hits(self) -> list[Hit]:
         """The kept hits, the last ones of an overflow, and the progress rules' last hits."""
-        late = [hit for _, queue in sorted(self._late.items(), key=repr) for hit in queue]
-        late += self._late_of_floods()
-        for hit in (*self.hits, *late):
+        found = [*self._kept.hits, *self._kept.late(), *self._late_of_floods()]
+        for hit in found:
             hit.settle()
-        return [*self.hits, *late, *self._progress()]
+        return [*found, *self._progress()]
 
     def _late_of_floods(self) -> list[Hit]:
         """The last lines of each flood, read after all: they say how it went on."""
@@ -337,7 +323,7 @@ class SourceReader:
     def beyond_caps(self) -> dict[str, int]:
         """Rule -> lines that a cap left uncounted in events."""
         found: dict[str, int] = {}
-        for (name, _symptom, _rank), count in self.overflow.items():
+        for (name, _symptom), count in self._kept.overflow.items():
             found[name] = found.get(name, 0) + count
         for names, count in self._floods.counted.items():
             found[names[0]] = found.get(names[0], 0) + count
