@@ -30,6 +30,33 @@ def bridge_that_is_none(view: View) -> Iterable[Change]:
             yield Demote(event=e.id, reason=f"the ranks had worked together before (line {before[0].line})")
 
 
+SET_UP = ("rdma.setup", "mpi.no_fabric", "efa.setup", "ib.memlock", "shm.sysv", "nvshmem.no_peermem", "mpi.gpu_ipc")
+
+
+@filter_rule(
+    name="set-up-that-was-gone-around",
+    stage="EARLY",
+    example=Example(
+        given=(
+            event("rdma.setup", "n1", kind="app", line=3),
+            event("app.progress", "n1", kind="app", line=30, emit="info"),
+        ),
+        expect=("demote rdma.setup",),
+        quiet=(
+            event("app.progress", "n1", kind="app", line=1, emit="info"),
+            event("rdma.setup", "n1", kind="app", line=3),
+        ),
+    ),
+)
+def set_up_that_was_gone_around(view: View) -> Iterable[Change]:
+    """Libraries try one way after the other: where the ranks made steps afterwards, another way was found."""
+    steps = view.of("app.progress", live=False)
+    for e in view.of(*SET_UP):
+        later = [s for s in steps if s.source == e.source and max(s.line, s.last_line) > e.line]
+        if later:
+            yield Demote(event=e.id, reason=f"the ranks made steps after it (line {later[-1].line})")
+
+
 @filter_rule(
     name="loopback-between-nodes",
     stage="EARLY",

@@ -44,3 +44,74 @@ def unanswered_after_ranks_had_left(view: View) -> Iterable[Change]:
     if all((e.time or 0.0) > left.time + APART for e in found):
         for e in found:
             yield Demote(event=e.id, reason="a rank of the job had ended itself before", by=left.id)
+
+
+# Errors that are a rank's own: not what a lost connection makes a library or an interpreter print.
+NOT_OWN = (
+    "py.runtime",
+    "py.traceback",
+    "py.echo",
+    "py.oserror",
+    "nccl.",
+    "mpi.",
+    "rdzv.",
+    "gloo.",
+    "ucx.",
+    "jax.",
+    "ray.",
+    "vllm.",
+    "slurm.",
+)
+SURE = ("ib.err12", "roce.err12")
+
+
+def _own_errors(view: View) -> list[Event]:
+    return [
+        e
+        for e in view.live()
+        if e.kind == "app"
+        and e.emit == "bad_node"
+        and view.role(e) == "root"
+        and view.symptoms[e.symptom].domain == "application"
+        and not e.symptom.startswith(NOT_OWN)
+    ]
+
+
+def _order(own: Event, lost: Event) -> int:
+    """1: the error came first for certain; -1: the lost connection did; 0: nothing says."""
+    if own.own_time and lost.own_time and own.clock == lost.clock and own.time is not None and lost.time is not None:
+        return (lost.time > own.time + APART) - (lost.time < own.time - APART)
+    if own.source == lost.source:
+        return 1 if own.line < lost.line else -1
+    return 0
+
+
+@filter_rule(
+    name="peers-of-a-rank-that-failed-by-itself",
+    stage="STANDARD",
+    example=Example(
+        given=(
+            event("py.type_attr", "n1", kind="app", line=3, time=100.0),
+            event("nccl.peer_reset", "n2", kind="app", line=9, time=130.0),
+        ),
+        expect=("demote nccl.peer_reset",),
+        quiet=(
+            event("nccl.peer_reset", "n2", kind="app", line=3, time=100.0),
+            event("py.type_attr", "n1", kind="app", line=9, time=130.0),
+        ),
+    ),
+)
+def peers_of_a_rank_that_failed_by_itself(view: View) -> Iterable[Change]:
+    """A rank that ends with an error of its own no longer answers. Status 12 needs proof that the error came first; a reset
+    is a consequence unless it was there before.
+    """
+    own = _own_errors(view)
+    for lost in view.of(*UNANSWERED):
+        if lost.kind != "app":
+            continue
+        orders = [(_order(e, lost), e) for e in own]
+        first = next((e for o, e in orders if o == 1), None)
+        if first is None and lost.symptom not in SURE and not any(o == -1 for o, _ in orders):
+            first = next((e for _, e in orders), None)
+        if first is not None:
+            yield Demote(event=lost.id, reason="a rank had ended by an error of its own", by=first.id)
