@@ -7,6 +7,14 @@ from collections.abc import Iterable
 from attribution.rule import Add, Change, Demote, Event, Example, Retag, View, event, filter_rule
 
 
+def worked_before(view: View, e: Event) -> Event | None:
+    """A step of the program that is older by the times that both lines say themselves."""
+    if not e.own_time or e.time is None:
+        return None
+    steps = (s for s in view.of("app.progress", live=False) if s.source == e.source and s.own_time and s.clock == e.clock)
+    return next((s for s in steps if s.time is not None and s.line < e.line and s.time < e.time), None)
+
+
 @filter_rule(
     name="bridge-that-is-none",
     stage="EARLY",
@@ -19,15 +27,14 @@ from attribution.rule import Add, Change, Demote, Event, Example, Retag, View, e
 )
 def bridge_that_is_none(view: View) -> Iterable[Change]:
     """The address is a node's own, all ranks share one host, or the ranks had worked together before."""
-    steps = view.of("app.progress", live=False)
     for e in view.of("net.bridge"):
-        before = [s for s in steps if s.source == e.source and s.line < e.line]
+        before = worked_before(view, e)
         if e.peers:
             yield Demote(event=e.id, reason=f"that address is {e.peers[0]}'s own")
         elif len(view.attempt.nodes) < 2:
             yield Demote(event=e.id, reason="all ranks are on one node: a bridge reaches them")
         elif before:
-            yield Demote(event=e.id, reason=f"the ranks had worked together before (line {before[0].line})")
+            yield Demote(event=e.id, reason=f"the ranks had worked together before (line {before.line})")
 
 
 SET_UP = ("rdma.setup", "mpi.no_fabric", "efa.setup", "ib.memlock", "shm.sysv", "nvshmem.no_peermem", "mpi.gpu_ipc")
@@ -65,8 +72,8 @@ def set_up_that_was_gone_around(view: View) -> Iterable[Change]:
         given=(event("net.loopback_tried", "n1", kind="app", line=3),),
         expect=("retag net.loopback_tried net.loopback",),
         quiet=(
-            event("app.progress", "n1", kind="app", line=2, emit="info"),
-            event("net.loopback_tried", "n1", kind="app", line=3),
+            event("app.progress", "n1", kind="app", line=2, time=100.0, emit="info"),
+            event("net.loopback_tried", "n1", kind="app", line=3, time=200.0),
         ),
     ),
 )
@@ -74,9 +81,8 @@ def loopback_between_nodes(view: View) -> Iterable[Change]:
     """On one node a loopback address is as good as any; on several the others can't mean this machine by it."""
     if len(view.attempt.nodes) < 2:
         return
-    steps = view.of("app.progress", live=False)
     for e in view.of("net.loopback_tried"):
-        if not any(s.source == e.source and s.line < e.line for s in steps):
+        if worked_before(view, e) is None:
             yield Retag(event=e.id, symptom="net.loopback", reason="the attempt has several nodes")
 
 
