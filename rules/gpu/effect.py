@@ -9,7 +9,8 @@ from attribution.rule import Change, Demote, Event, Example, Retag, View, event,
 # Services, slots and monitors: they can be out of order for days without any job noticing.
 ASIDE = (
     "fm.down", "fm.restarted", "fm.fabric_state", "fm.partition", "fm.topology", "fm.version", "fm.inband", "imex.down",
-    "pcie.link_down", "amd.psp_smu", "gpu.lost_nvml", "gpu.reset_required", "gpu.count_mismatch", "gpu.api_mismatch", "nvl.bw_low",
+    "pcie.link_down", "amd.psp_smu", "gpu.lost_nvml", "gpu.reset_required", "gpu.count_mismatch", "gpu.api_mismatch", "gpu.not_taken",
+    "nvl.bw_low",
 )  # fmt: skip
 # What every failed job prints proves nothing about a device; a refused request for GPUs does.
 TELLING = ("slurm.launch_gres",)
@@ -75,12 +76,14 @@ def first_words_of_a_rank_without_a_node(view: View) -> Iterable[Change]:
         for e in view.live()
         if start is not None and e.clock == "wall" and (e.time or start) < start and view.role(e) == "root"
     ]
+    places: dict[str, set[str]] = {}
+    for c in old:
+        for x in view.symptoms[c.symptom].explains if c.node else ():
+            places.setdefault(x.symptom, set()).add(c.node)
     for e in view.of(*FIRST_WORDS) if old else ():
-        if e.node is not None or e.kind != "app":
-            continue
-        nodes = {c.node for c in old if c.node and any(x.symptom == e.symptom for x in view.symptoms[c.symptom].explains)}
-        if len(nodes) == 1:
-            node = nodes.pop()
+        nodes = places.get(e.symptom, ())
+        if e.node is None and e.kind == "app" and len(nodes) == 1:
+            (node,) = nodes
             yield Retag(event=e.id, symptom=e.symptom, node=node, reason=f"only {node} was out of order before the start")
 
 
