@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from attribution.bundle import Source
 from attribution.engine import lines
 from attribution.engine.match import Prefilter
-from attribution.engine.rules import Extractor, RuleSet
+from attribution.engine.rules import Extractor, RuleSet, utf8
 from attribution.engine.source import MAX_LINE, SourceReader
 from attribution.engine.stamps import Zone
 from attribution.model import KINDS, Frozen, SourceKind
@@ -109,9 +109,9 @@ def _why_not(rules: RuleSet, rule: Extractor, body: str, matched: bool) -> str:
     if matched:
         return f"it reads only {', '.join(rule.reads)}"
     matcher = rules.matchers[rule.name]
-    if matcher.pattern.search(body) is None:
+    if matcher.pattern.search(utf8(body)) is None:
         return f"the pattern does not match: {rule.pattern[:160]}"
-    if matcher.unless is not None and matcher.unless.search(body):
+    if matcher.unless is not None and matcher.unless.search(utf8(body)):
         return f"unless_re holds: {rule.unless}"
     if lines.quoted(body):
         return "the line only quotes it: a comment, a traced command, arguments, help or a test's name"

@@ -57,12 +57,20 @@ def choose(ledger: Ledger, rules: RuleSet, roots: list[Event] | None = None) -> 
     """(a) a stated cause, (b) the earlier onset, (c) `beats`, (d) an independent second source; then rank in a domain."""
     groups = groups_of(ledger.roots() if roots is None else roots, ledger.symptoms)
     lost: list[tuple[Group, str]] = []
+
+    backed: dict[str, list[Event]] = {}
+
+    def backing(group: Group) -> list[Event]:
+        if group.symptom.id not in backed:
+            backed[group.symptom.id] = second_sources(group, ledger)
+        return backed[group.symptom.id]
+
     why = ["no other root symptom was found"] if len(groups) == 1 else []
     steps: list[tuple[str, Callable[[Group, Group], str | None]]] = [
         ("a", _stated),
         ("b", _earlier),
         ("c", lambda w, o: _more_specific(w, o, rules)),
-        ("d", lambda w, o: _second_source(w, o, ledger)),
+        ("d", lambda w, o: _second_source(w, o, backing)),
     ]
     for letter, prefers in steps:
         out: list[tuple[Group, str]] = []
@@ -103,11 +111,11 @@ def _more_specific(winner: Group, loser: Group, rules: RuleSet) -> str | None:
     return None
 
 
-def _second_source(winner: Group, loser: Group, ledger: Ledger) -> str | None:
+def _second_source(winner: Group, loser: Group, backing: Callable[[Group], list[Event]]) -> str | None:
     if winner.symptom.domain == loser.symptom.domain:
         return None
-    own, other = second_sources(winner, ledger), second_sources(loser, ledger)
-    if own and not other:
+    own = backing(winner)
+    if own and not backing(loser):
         return f"{winner.symptom.id} is also shown by {own[0].kind} ({own[0].symptom})"
     return None
 
@@ -119,9 +127,8 @@ def second_sources(group: Group, ledger: Ledger) -> list[Event]:
     kinds = {e.kind for e in group.events}
     nodes = set(group.nodes)
     found = []
-    for event in ledger.sorted():
-        symptom = ledger.symptoms[event.symptom]
-        if event.kind in kinds or event.kind == "record" or symptom.role != "root" or symptom.domain != group.symptom.domain:
+    for event in ledger.of_domain(group.symptom.domain):
+        if event.kind in kinds or event.kind == "record":
             continue
         gone = ledger.demoted.get(event.id)
         by = ledger.events.get(gone.by or "") if gone else None

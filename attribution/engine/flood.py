@@ -10,15 +10,14 @@ from collections import deque
 from collections.abc import Callable
 
 from attribution.engine import lines
-from attribution.engine.hits import Hit
+from attribution.engine.hits import LAST, Hit
 from attribution.engine.lines import Line
-from attribution.engine.rules import Matcher
+from attribution.engine.rules import Matcher, utf8
 from attribution.engine.stamps import Stamp
 
 MOST_MARKERS = 64
 SHORTEST = 6
 AROUND = 12
-LAST = 20
 # Lines beyond the cap before a rule counts as flooding: few where lines carry no rank, many where ranks share a file.
 PATIENCE, PATIENCE_WITH_RANKS = 40, 10_000
 MOST_BODIES = 1024
@@ -62,13 +61,14 @@ class Floods:
 
 def _marker(matcher: Matcher, body: str) -> bytes:
     """The key with what stands around it, or the beginning of the match."""
-    hit = matcher.pattern.search(body)
+    raw = utf8(body)
+    hit = matcher.pattern.search(raw)
     if hit is None:
         return b""
     if matcher.rule.rows is not None:
-        start, end = hit.span(matcher.pattern.groupindex["key"])
-        return body[max(0, start - AROUND) : end + 1].encode("utf-8", "replace")
-    return body[hit.start() : min(hit.end(), hit.start() + 2 * AROUND)].encode("utf-8", "replace")
+        start, end = hit.span(matcher.pattern.groupindex[b"key"])
+        return raw[max(0, start - AROUND) : end + 1]
+    return raw[hit.start() : min(hit.end(), hit.start() + 2 * AROUND)]
 
 
 class Known:

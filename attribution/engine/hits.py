@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from attribution.engine import lines
@@ -10,6 +11,10 @@ from attribution.engine.stamps import Stamp
 from attribution.model import EmitType
 
 OWN_LINES, RAW_LINES = 200, 5000
+DISTINCT, LAST = 200, 20
+# Beyond a source's share of hits: so many more of each rule; beyond so many characters held: only a line's beginning.
+FEW, MOST_CHARS, SHORT = 20, 16 << 20, 512
+MOST_APP, MOST_OTHER, LEAST = 50_000, 100_000, 1_000
 
 
 class Hit:
@@ -61,6 +66,47 @@ class Hit:
         self.count += 1
         self.last = parsed.stamp or self.last
         self.texts[1:] = [(line, text)]
+
+
+class Kept:
+    """The hits that a source keeps: of each rule, symptom and rank the first `DISTINCT` and the last `LAST` bodies.
+
+    Once `most` of them are held, ranks are not told apart any more and few more are kept, so that neither a million
+    ranks nor every rule at once fills the memory. The rest is counted in `overflow`.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.hits: list[Hit] = []
+        self.overflow: dict[tuple[str, str], int] = {}
+        self._most, self._held, self._chars = most, 0, 0
+        self._seen: dict[tuple[str, str, int | None], int] = {}
+        self._late: dict[tuple[str, str, int | None], deque[Hit]] = {}
+
+    def keep(self, hit: Hit) -> bool:
+        """Take a hit with a new body; False where its kind is beyond the cap."""
+        full = self._held >= self._most
+        key = (hit.rule, hit.symptom, None if full else hit.rank)
+        seen = self._seen[key] = self._seen.get(key, 0) + 1
+        if self._chars >= MOST_CHARS:
+            hit.texts[0] = (hit.line, hit.texts[0][1][:SHORT])
+        if seen <= (FEW if full else DISTINCT):
+            self._count(hit)
+            self.hits.append(hit)
+            return True
+        self.overflow[key[:2]] = self.overflow.get(key[:2], 0) + 1
+        late = self._late.setdefault(key, deque(maxlen=LAST))
+        if len(late) < LAST:
+            self._count(hit)
+        late.append(hit)
+        return False
+
+    def _count(self, hit: Hit) -> None:
+        self._held += 1
+        self._chars += len(hit.texts[0][1])
+
+    def late(self) -> list[Hit]:
+        """The last hits of what was beyond a cap."""
+        return [hit for _, queue in sorted(self._late.items(), key=repr) for hit in queue]
 
 
 class Open:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -19,6 +20,7 @@ class Ledger:
         self.events: dict[str, Event] = {e.id: e for e in events}
         self._order: list[Event] | None = None
         self._view: View | None = None
+        self._roots: dict[str, list[Event]] | None = None
         self.symptoms, self.state = symptoms, state
         self.demoted: dict[str, Demotion] = {}
         self.trail: list[TrailStep] = []
@@ -28,8 +30,16 @@ class Ledger:
 
     def put(self, event: Event) -> None:
         """Add an event, or replace the one with its id."""
+        old = self.events.get(event.id)
         self.events[event.id] = event
-        self._order = self._view = None
+        self._view = self._roots = None
+        if self._order is None:
+            return
+        # Most changes leave an event where it stood: it is found there, and nothing is sorted again.
+        if old is not None and event_order(old) == event_order(event):
+            self._order[bisect_left(self._order, event_order(event), key=event_order)] = event
+        else:
+            self._order = None
 
     def view(self, node: str | None = None, outcome: Mapping[str, object] | None = None) -> View:
         """What a rule sees. Views of the whole attempt are shared until an event changes: demotions show through."""
@@ -51,6 +61,16 @@ class Ledger:
     def roots(self) -> list[Event]:
         """Events that can still be the cause."""
         return [e for e in self.live() if self.symptoms[e.symptom].role == "root" and e.emit in ("bad_node", "bad_peers")]
+
+    def of_domain(self, domain: str) -> list[Event]:
+        """Events whose symptom can be a cause in this domain, demoted ones too, in order."""
+        if self._roots is None:
+            self._roots = {}
+            for event in self.sorted():
+                symptom = self.symptoms[event.symptom]
+                if symptom.role == "root":
+                    self._roots.setdefault(symptom.domain, []).append(event)
+        return self._roots.get(domain, [])
 
     def demote(self, event: Event, rule: str, reason: str, by: Event | None = None, stage: str = "") -> None:
         if event.id in self.demoted:

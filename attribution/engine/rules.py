@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
@@ -24,9 +25,14 @@ _OPTIONS.log_errors = False
 _OPTIONS.max_mem = 16 << 20
 
 
-def compile_pattern(pattern: str) -> Any:
-    """An RE2 pattern; raises re2.error where RE2 refuses it."""
+def compile_pattern(pattern: str | bytes) -> Any:
+    """An RE2 pattern, of UTF-8 in either form; raises re2.error where RE2 refuses it."""
     return re2.compile(pattern, _OPTIONS)
+
+
+def utf8(body: str) -> bytes:
+    """A message as the patterns search it."""
+    return body.encode("utf-8", "replace")
 
 
 class Row(Frozen, frozen=True, kw_only=True):
@@ -83,18 +89,24 @@ class Matcher:
 
     @cached_property
     def pattern(self) -> Any:
-        return compile_pattern(self.rule.pattern)
+        """Of bytes: to find where a match stands in a str costs RE2's Python side more than the match."""
+        return compile_pattern(self.rule.pattern.encode())
 
     @cached_property
     def unless(self) -> Any:
-        return compile_pattern(self.rule.unless) if self.rule.unless else None
+        return compile_pattern(self.rule.unless.encode()) if self.rule.unless else None
 
-    def match(self, body: str) -> tuple[dict[str, str], Row] | None:
-        """Fields and row of a hit on a line's message, or None."""
-        hit = self.pattern.search(body)
-        if hit is None or (self.unless is not None and self.unless.search(body)) or (self._unquoted and quoted(body)):
+    @cached_property
+    def _groups(self) -> tuple[tuple[str, int], ...]:
+        return tuple((name.decode(), number) for name, number in self.pattern.groupindex.items())
+
+    def match(self, body: str, raw: bytes | None = None) -> tuple[dict[str, str], Row] | None:
+        """Fields and row of a hit on a line's message (`raw`: the same as UTF-8, where it is known), or None."""
+        raw = utf8(body) if raw is None else raw
+        hit = self.pattern.search(raw)
+        if hit is None or (self.unless is not None and self.unless.search(raw)) or (self._unquoted and quoted(body)):
             return None
-        groups = {k: v for k, v in hit.groupdict().items() if v is not None}
+        groups = {name: found.decode("utf-8", "replace") for name, at in self._groups if (found := hit[at]) is not None}
         rule = self.rule
         if rule.rows is None:
             return {**rule.fields, **groups}, Row(symptom=rule.symptom, emit=rule.emit)
@@ -122,6 +134,7 @@ class RuleSet:
         self.python = tuple(sorted(python, key=lambda r: (r.kind, r.stage, r.name)))
         self.version, self.hash, self.warnings = version, digest, warnings
         self._prefilters: dict[tuple[str, bool | None], Prefilter] = {}
+        self._expanded: dict[str, list[str]] = {}
 
     def python_rules(self, kind: str, stage: str = "") -> tuple[PythonRule, ...]:
         return tuple(r for r in self.python if r.kind == kind and r.stage == stage)
@@ -177,8 +190,7 @@ class RuleSet:
 
     def expand(self, pattern: str) -> list[str]:
         """Symptom ids that a glob or an id stands for."""
-        if not any(ch in pattern for ch in "*?["):
-            return [pattern] if pattern in self.symptoms else []
-        from fnmatch import fnmatchcase
-
-        return [s for s in self.symptoms if fnmatchcase(s, pattern)]
+        found = self._expanded.get(pattern)
+        if found is None:
+            found = self._expanded[pattern] = [s for s in self.symptoms if fnmatchcase(s, pattern)]
+        return found

@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from attribution.engine import lines
-from attribution.engine.hits import RAW_LINES
+from attribution.engine.hits import DISTINCT, LAST, RAW_LINES
 from attribution.engine.rules import RuleSet
-from attribution.engine.source import DISTINCT, LAST, LOOK_BACK, MAX_LINE, MAX_TAIL, TAIL_KEPT
+from attribution.engine.source import LOOK_BACK, MAX_LINE, MAX_TAIL, TAIL_KEPT
 from attribution.model import Frozen
 
 SELECTED_MOST = 16 << 20

@@ -16,6 +16,7 @@ from attribution.engine.assemble import assemble
 from attribution.engine.choose import choose
 from attribution.engine.edges import apply_edges, apply_same_line
 from attribution.engine.events import Place, build
+from attribution.engine.hits import LEAST, MOST_APP, MOST_OTHER
 from attribution.engine.ledger import Ledger
 from attribution.engine.metrics import holds
 from attribution.engine.outcome import decide
@@ -46,6 +47,10 @@ class Session:
         self._problems: dict[str, Coverage] = {}
         # Metric files that are not whole yet, or never were: found again at each attribution.
         self._broken: dict[str, Coverage] = {}
+        # Each source's share of hits depends on the bundle alone: the order in which sources come changes nothing.
+        apps = sum(s.kind == "app" for s in bundle.sources)
+        others = len(bundle.sources) - apps
+        self._most = (max(LEAST, MOST_OTHER // max(1, others)), max(LEAST, MOST_APP // max(1, apps)))
         for source in sorted(bundle.sources, key=lambda s: (s.path, s.kind)):
             self._readers[source.path] = self._reader(source)
         self._read_record()
@@ -53,7 +58,7 @@ class Session:
     def _reader(self, source: Source) -> SourceReader:
         prefilter = self.rules.prefilter(source.kind, fast=self._fast)
         edges = tuple(e for e in (self.start, self.end) if e is not None)
-        return SourceReader(source, self.rules, prefilter, self.zone, edges)
+        return SourceReader(source, self.rules, prefilter, self.zone, edges, self._most[source.kind == "app"])
 
     def _read_record(self) -> None:
         self._record = self._reader(Source(path=RECORD, kind="record"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,18 +9,16 @@ from typing import Any
 from attribution.bundle import Source
 from attribution.engine import lines
 from attribution.engine.flood import Floods, Repeats
-from attribution.engine.hits import Hit, Open
+from attribution.engine.hits import MOST_APP, Hit, Kept, Open
 from attribution.engine.lines import Line
 from attribution.engine.match import Prefilter
-from attribution.engine.rules import Matcher, RuleSet
+from attribution.engine.rules import Matcher, RuleSet, utf8
 from attribution.engine.stamps import Stamp, Zone
 from attribution.rule import Accumulated
 
 MAX_LINE = 8192
 MAX_TAIL = 1 << 20
 GAP = 600.0
-DISTINCT = 200
-LAST = 20
 MAX_SEEN = 4096
 LOOK_BACK = 40
 MAX_ACCUMULATORS = 400
@@ -30,18 +27,19 @@ CHUNK = 4 << 20
 
 
 class SourceReader:
-    """State of one source. Feed it with `ingest` in order; `hits` are what was recognised so far."""
+    """State of one source. Feed it with `ingest` in order; it keeps at most about `most` hits."""
 
-    def __init__(self, source: Source, rules: RuleSet, prefilter: Prefilter, zone: Zone, edges: tuple[float, ...]) -> None:
+    def __init__(
+        self, source: Source, rules: RuleSet, prefilter: Prefilter, zone: Zone, edges: tuple[float, ...], most: int = MOST_APP
+    ) -> None:
         self.source, self._rules, self._prefilter, self._zone = source, rules, prefilter, zone
         self._edges = edges
         self._matchers: dict[str, Matcher] = rules.matchers
-        self.hits: list[Hit] = []
+        self._kept = Kept(most)
         self.bytes = self.lines = 0
         self.first_stamp: Stamp | None = None
         self.last_stamp: Stamp | None = None
         self.cut_lines = 0
-        self.overflow: dict[tuple[str, str, int | None], int] = {}
         self.crashes: list[tuple[str, str]] = []
         self.rank_hosts: dict[int, set[str]] = {}
         self.dated: Stamp | None = None
@@ -49,15 +47,13 @@ class SourceReader:
         self._pending = b""
         self._skipping = False
         self._seen: dict[tuple[str, str | None, int | None], list[Hit]] = {}
-        self._distinct: dict[tuple[str, str, int | None], int] = {}
-        self._late: dict[tuple[str, str, int | None], deque[Hit]] = {}
         self._open: list[Open] = []
         self._started = 0
         self._repeats = Repeats(self._crosses)
         self._floods = Floods()
         self._keeps_tail = bool(rules.progress(source.kind))
         # Where in the chunk the last candidate stood, and the time that counted there.
-        self._stamp_at: tuple[int, Stamp | None] = (0, None)
+        self._stamp_at: tuple[int, Stamp | None] = (-1, None)
 
     # ---- bytes ------------------------------------------------------------------------------------------------------
 
@@ -102,7 +98,7 @@ class SourceReader:
     def _chunk(self, block: bytes, number: int) -> int:
         """Find and read the candidates of whole lines; returns the number of the line after them."""
         at, skip = 0, [0]
-        self._stamp_at = (0, self.last_stamp)
+        self._stamp_at = (-1, self.last_stamp)
         for start, end, names in self._prefilter.candidates(block, skip):
             if self._open:
                 number = self._feed(block, at, start, number)
@@ -178,9 +174,11 @@ class SourceReader:
         known, stamp = self._stamp_at
         at = start
         for _ in range(LOOK_BACK):
-            if at <= known:
+            if at == 0:
                 return stamp
             begin = block.rfind(b"\n", 0, at - 1) + 1
+            if begin == known:
+                return stamp
             found = lines.only_stamp(block[begin : min(at - 1, begin + 400)].decode("utf-8", "replace"))
             if found is not None and found.kind != "delta":
                 return found
@@ -189,32 +187,24 @@ class SourceReader:
 
     def _recognise(self, parsed: Line, text: str, number: int, names: tuple[str, ...], consumed: bool) -> list[Hit]:
         found: list[Hit] = []
+        raw = utf8(parsed.body)
         for name in names:
             matcher = self._matchers.get(name)
-            hit = matcher.match(parsed.body) if matcher is not None else None
+            hit = matcher.match(parsed.body, raw) if matcher is not None else None
             if matcher is None or hit is None or (consumed and matcher.rule.fields.get("whole_line") == "no"):
                 continue
             fields, row = hit
             made = Hit(name, row.symptom, row.emit, fields, number, parsed, text)
-            found.append(self._keep(made))
-            if self._distinct[(name, row.symptom, parsed.rank)] > DISTINCT:
+            found.append(made)
+            if not self._kept.keep(made):
                 self._floods.beyond(names, row.symptom, matcher, parsed.body, ranked=parsed.rank is not None)
         return found
 
-    def _keep(self, hit: Hit) -> Hit:
-        key = (hit.rule, hit.symptom, hit.rank)
-        seen = self._distinct.get(key, 0)
-        self._distinct[key] = seen + 1
-        if seen < DISTINCT:
-            self.hits.append(hit)
-            return hit
-        self.overflow[key] = self.overflow.get(key, 0) + 1
-        self._late.setdefault(key, deque(maxlen=LAST)).append(hit)
-        return hit
-
     def _fold(self, hit: Hit, parsed: Line, text: str, number: int) -> Hit:
         if self._crosses(hit.last, parsed.stamp):
-            return self._keep(Hit(hit.rule, hit.symptom, hit.emit, hit.fields, number, parsed, text))
+            hit = Hit(hit.rule, hit.symptom, hit.emit, hit.fields, number, parsed, text)
+            self._kept.keep(hit)
+            return hit
         hit.again(number, parsed, text)
         return hit
 
@@ -240,7 +230,7 @@ class SourceReader:
             if match is None:
                 continue
             if self._started >= MAX_ACCUMULATORS:
-                self.overflow[(name, "", None)] = self.overflow.get((name, "", None), 0) + 1
+                self._kept.overflow[name, ""] = self._kept.overflow.get((name, ""), 0) + 1
                 continue
             self._started += 1
             fields = {k: v for k, v in match.groupdict().items() if v is not None}
@@ -296,7 +286,7 @@ class SourceReader:
                 result.text or one.hit.texts[0][1],
             )
             hit.own, hit.part = one.hit.own, number
-            self._keep(hit)
+            self._kept.keep(hit)
 
     def _close_all(self) -> None:
         for one in self._open:
@@ -316,11 +306,10 @@ class SourceReader:
 
     def all_hits(self) -> list[Hit]:
         """The kept hits, the last ones of an overflow, and the progress rules' last hits."""
-        late = [hit for _, queue in sorted(self._late.items(), key=repr) for hit in queue]
-        late += self._late_of_floods()
-        for hit in (*self.hits, *late):
+        found = [*self._kept.hits, *self._kept.late(), *self._late_of_floods()]
+        for hit in found:
             hit.settle()
-        return [*self.hits, *late, *self._progress()]
+        return [*found, *self._progress()]
 
     def _late_of_floods(self) -> list[Hit]:
         """The last lines of each flood, read after all: they say how it went on."""
@@ -337,7 +326,7 @@ class SourceReader:
     def beyond_caps(self) -> dict[str, int]:
         """Rule -> lines that a cap left uncounted in events."""
         found: dict[str, int] = {}
-        for (name, _symptom, _rank), count in self.overflow.items():
+        for (name, _symptom), count in self._kept.overflow.items():
             found[name] = found.get(name, 0) + count
         for names, count in self._floods.counted.items():
             found[names[0]] = found.get(names[0], 0) + count

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from fnmatch import fnmatchcase
+
 import msgspec
 
 from attribution.engine.ledger import Ledger
@@ -33,6 +36,7 @@ def apply_window(ledger: Ledger) -> None:
     if state.start is None and state.end is None:
         return
     silent = {e.node for e in ledger.live() if e.fields.get("silent") == "yes"}
+    clearers = _clearers(ledger)
     for event in ledger.live():
         # A time taken from an earlier line of the application's output is no proof: anything may have printed that.
         borrowed = event.kind == "app" and not event.own_time
@@ -40,7 +44,7 @@ def apply_window(ledger: Ledger) -> None:
             continue
         reason = _outside(event, state, event.node in silent)
         if reason == "before":
-            _lingering(ledger, event)
+            _lingering(ledger, event, clearers.get(event.node, []))
         elif reason == "after":
             ledger.demote(event, "window", "after the end of the attempt's window", stage="WINDOW")
 
@@ -63,7 +67,17 @@ def _outside(event: Event, state: State, silent: bool) -> str:
     return ""
 
 
-def _lingering(ledger: Ledger, event: Event) -> None:
+def _clearers(ledger: Ledger) -> dict[str | None, list[Event]]:
+    """Node -> what may end a fault there, by time."""
+    ends = {s.lingers for s in ledger.symptoms.values()}
+    found: dict[str | None, list[Event]] = {}
+    for event in ledger.sorted():
+        if event.time is not None and ("clears" in event.fields or event.symptom in ends):
+            found.setdefault(event.node, []).append(event)
+    return found
+
+
+def _lingering(ledger: Ledger, event: Event, clearers: list[Event]) -> None:
     symptom = ledger.symptoms[event.symptom]
     when = f"{_ago(ledger.state.start, event.time or 0.0)} before the start"
     if symptom.role != "root":
@@ -74,7 +88,8 @@ def _lingering(ledger: Ledger, event: Event) -> None:
     if symptom.lingers == "no":
         ledger.demote(event, "window", f"{when}, and it does not linger", stage="WINDOW")
         return
-    clearer = next((c for c in ledger.sorted() if _clears(ledger, symptom.lingers, event, c)), None)
+    later = bisect_right(clearers, event.time or 0.0, key=lambda c: c.time or 0.0)
+    clearer = next((c for c in clearers[later:] if _clears(ledger, symptom.lingers, event, c)), None)
     if clearer is not None:
         ledger.demote(event, "window", f"{when}, and cleared by {clearer.symptom} since", clearer, "WINDOW")
         return
@@ -91,7 +106,7 @@ def _lingering(ledger: Ledger, event: Event) -> None:
 
 
 def _clears(ledger: Ledger, lingers: str, event: Event, other: Event) -> bool:
-    if other.node != event.node or other.time is None or not earlier(event, other, slack=0.0):
+    if other.time is None or not earlier(event, other, slack=0.0):
         return False
     if ledger.state.end is not None and other.time > ledger.state.end:
         return False
@@ -105,11 +120,15 @@ def _clears(ledger: Ledger, lingers: str, event: Event, other: Event) -> bool:
 
 def settle_lingering(ledger: Ledger) -> None:
     """A root from before the start counts only if something inside the window is its effect on that node or GPU."""
-    inside = [e for e in ledger.sorted() if not e.before_start and (e.id not in ledger.demoted or ledger.demoted[e.id].by)]
+    # What was seen on each node inside the window: the symptom and the GPU are all that is asked for.
+    inside: dict[str | None, set[tuple[str, str | None]]] = {}
+    for e in ledger.sorted():
+        if not e.before_start and e.kind != "record" and (e.id not in ledger.demoted or ledger.demoted[e.id].by):
+            inside.setdefault(e.node, set()).add((e.symptom, e.gpu))
     for event in ledger.roots():
         if not event.before_start:
             continue
-        if any(_shows(ledger, event, e) for e in inside):
+        if any(_shows(ledger, event, symptom, gpu) for symptom, gpu in inside.get(event.node, ())):
             ledger.note("WINDOW", "lingering", "began before the start and still shows inside the window", event)
         else:
             ledger.demote(
@@ -117,20 +136,15 @@ def settle_lingering(ledger: Ledger) -> None:
             )
 
 
-def _shows(ledger: Ledger, cause: Event, effect: Event) -> bool:
-    if effect.node != cause.node or effect.kind == "record":
+def _shows(ledger: Ledger, cause: Event, effect: str, gpu: str | None) -> bool:
+    """Whether a symptom on the cause's own node is its effect."""
+    if cause.gpu and gpu and cause.gpu != gpu:
         return False
-    if cause.gpu and effect.gpu and cause.gpu != effect.gpu:
-        return False
-    from fnmatch import fnmatchcase
-
     # An edge of scope job says what a job may die with: a traceback, a task's exit code. That any job's own bug shows too.
-    domain = ledger.symptoms[effect.symptom].domain
+    domain = ledger.symptoms[effect].domain
     device = domain in ("hardware", "platform") or domain == ledger.symptoms[cause.symptom].domain
     edges = [e for e in ledger.symptoms[cause.symptom].explains if device or e.scope != "job"]
-    return any(fnmatchcase(effect.symptom, e.symptom) for e in edges) or (
-        effect.symptom == cause.symptom and effect.gpu == cause.gpu
-    )
+    return any(fnmatchcase(effect, e.symptom) for e in edges) or (effect == cause.symptom and gpu == cause.gpu)
 
 
 def apply_kill(ledger: Ledger) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import re2
 
-from attribution.rule import Change, Demote, Example, Retag, View, event, filter_rule
+from attribution.rule import Change, Demote, Event, Example, Retag, View, event, filter_rule
 
 _RAISED = re2.compile(r"\b\w+Error: ")
 _REPEATS = re2.compile(
@@ -82,10 +82,17 @@ def exceptions_that_repeat_the_rendezvous(view: View) -> Iterable[Change]:
 )
 def port_in_use_after_a_restart(view: View) -> Iterable[Change]:
     """The agent starts its workers again after a failure, and the first ones still hold the port: the failure counts."""
-    restarts = [e for e in view.of("rdzv.agent", live=False) if "restart" in e.text.lower()]
-    failures = [e for e in view.live() if view.role(e) == "root" and e.kind == "app" and not e.symptom.startswith("rdzv.")]
+    restarts: dict[str, list[int]] = {}
+    for e in view.of("rdzv.agent", live=False):
+        if "restart" in e.text.lower():
+            restarts.setdefault(e.source, []).append(e.line)
+    # The source's first failure: whatever a later one follows, it follows that one too.
+    failures: dict[str, Event] = {}
+    for e in view.live() if restarts else ():
+        if view.role(e) == "root" and e.kind == "app" and not e.symptom.startswith("rdzv."):
+            known = failures.get(e.source)
+            failures[e.source] = e if known is None or e.line < known.line else known
     for port in view.of("rdzv.addrinuse"):
-        for first in failures:
-            if any(first.source == r.source == port.source and first.line < r.line < port.line for r in restarts):
-                yield Demote(event=port.id, reason="the ranks were started again after a failure", by=first.id)
-                break
+        first = failures.get(port.source)
+        if first is not None and any(first.line < line < port.line for line in restarts.get(port.source, ())):
+            yield Demote(event=port.id, reason="the ranks were started again after a failure", by=first.id)

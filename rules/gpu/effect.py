@@ -75,12 +75,14 @@ def first_words_of_a_rank_without_a_node(view: View) -> Iterable[Change]:
         for e in view.live()
         if start is not None and e.clock == "wall" and (e.time or start) < start and view.role(e) == "root"
     ]
+    places: dict[str, set[str]] = {}
+    for c in old:
+        for x in view.symptoms[c.symptom].explains if c.node else ():
+            places.setdefault(x.symptom, set()).add(c.node)
     for e in view.of(*FIRST_WORDS) if old else ():
-        if e.node is not None or e.kind != "app":
-            continue
-        nodes = {c.node for c in old if c.node and any(x.symptom == e.symptom for x in view.symptoms[c.symptom].explains)}
-        if len(nodes) == 1:
-            node = nodes.pop()
+        nodes = places.get(e.symptom, ())
+        if e.node is None and e.kind == "app" and len(nodes) == 1:
+            (node,) = nodes
             yield Retag(event=e.id, symptom=e.symptom, node=node, reason=f"only {node} was out of order before the start")
 
 
