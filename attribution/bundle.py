@@ -6,9 +6,22 @@ one without a zone is in the attempt's `log_timezone`.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from attribution.model import CoverageState, SourceKind, Strict
+
+# What no cluster has more of; the JSON Schema says the same.
+MOST = 100_000
+Name = Annotated[str, Meta(min_length=1)]
+Names = Annotated[tuple[Name, ...], Meta(max_length=MOST)]
+Few = Annotated[tuple[str, ...], Meta(max_length=1000)]
+Texts = Annotated[tuple[str, ...], Meta(max_length=MOST)]
+Time = Annotated[str, Meta(description="ISO 8601; one without a zone is in the attempt's log_timezone")]
+Id = Annotated[str, Meta(min_length=1, max_length=128)]
+Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Uid = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 
 
 class Step(Strict, frozen=True, kw_only=True):
@@ -18,16 +31,16 @@ class Step(Strict, frozen=True, kw_only=True):
     state: str
     exit_code: str = "0:0"
     name: str = ""
-    nodes: tuple[str, ...] = ()
-    start: str | None = None
-    end: str | None = None
+    nodes: Names = ()
+    start: Time | None = None
+    end: Time | None = None
 
 
 class AttemptEvent(Strict, frozen=True, kw_only=True):
     """Something Slurm did to the attempt while it ran."""
 
     kind: Literal["suspend", "resume", "signal", "requeue", "node_state"]
-    time: str
+    time: Time
     node: str | None = None
     detail: str = ""
 
@@ -39,7 +52,7 @@ class AllocationFailure(Strict, frozen=True, kw_only=True):
     state: str
     source: str
     failed_node: str | None = None
-    time: str | None = None
+    time: Time | None = None
 
 
 class ExecutionCancellation(Strict, frozen=True, kw_only=True):
@@ -47,41 +60,41 @@ class ExecutionCancellation(Strict, frozen=True, kw_only=True):
 
     record_id: str
     by: str
-    time: str
+    time: Time
 
 
 class Attempt(Strict, frozen=True, kw_only=True):
     """One run of one job, as Slurm's records describe it. `state` is sacct's word ("CANCELLED by 1021")."""
 
     cluster: str
-    job_id: str
+    job_id: Name
     state: str
-    nodes: tuple[str, ...]
+    nodes: Names
     exit_code: str = "0:0"
-    start: str | None = None
-    end: str | None = None
+    start: Time | None = None
+    end: Time | None = None
     log_timezone: str = "UTC"
-    node_addresses: dict[str, str | tuple[str, ...]] = {}
+    node_addresses: Annotated[dict[str, str | Few], Meta(max_length=MOST)] = {}
     array_job_id: str | None = None
     array_task_id: str | None = None
     het_job_id: str | None = None
-    het_offset: int | None = None
+    het_offset: Count | None = None
     dbindex: str | None = None
     sluid: str | None = None
-    submit: str | None = None
+    submit: Time | None = None
     user: str | None = None
-    uid: int | None = None
+    uid: Uid | None = None
     account: str | None = None
     partition: str | None = None
     reason: str | None = None
     failed_node: str | None = None
     derived_exit_code: str | None = None
     time_limit: str | None = None
-    restarts: int | None = None
+    restarts: Count | None = None
     stdout: str | None = None
     stderr: str | None = None
-    steps: tuple[Step, ...] = ()
-    events: tuple[AttemptEvent, ...] = ()
+    steps: Annotated[tuple[Step, ...], Meta(max_length=10 * MOST)] = ()
+    events: Annotated[tuple[AttemptEvent, ...], Meta(max_length=MOST)] = ()
     allocation_failure: AllocationFailure | None = None
     execution_cancellation: ExecutionCancellation | None = None
 
@@ -91,48 +104,48 @@ class GivenCoverage(Strict, frozen=True, kw_only=True):
 
     state: CoverageState
     reason: str = ""
-    cut: tuple[str, ...] = ()
+    cut: Texts = ()
 
 
 class Source(Strict, frozen=True, kw_only=True):
     """One stream of evidence. For kind app, `node` is where the file was written, not whom its lines speak of."""
 
-    path: str
-    kind: SourceKind
+    path: Annotated[str, Meta(extra_json_schema={"minLength": 1, "pattern": r"^(?!/)(?!(.*/)?\.\.(/|$))"})]
+    kind: Annotated[SourceKind, Meta(extra_json_schema={"not": {"const": "record"}})]
     node: str | None = None
-    rank: int | None = None
-    boot_id: str | None = None
+    rank: Annotated[int, Meta(ge=0, le=9_999_999)] | None = None
+    boot_id: Id | None = None
     coverage: GivenCoverage | None = None
 
 
 class Boot(Strict, frozen=True, kw_only=True):
-    id: str
-    start: str
+    id: Id
+    start: Time
 
 
 class Clock(Strict, frozen=True, kw_only=True):
     """Seconds that the node's clock is ahead of true time, and the uncertainty of that."""
 
-    offset: float = 0.0
-    uncertainty: float = 0.0
+    offset: Annotated[float, Meta(ge=-4_000_000_000, le=4_000_000_000, description="seconds")] = 0.0
+    uncertainty: Annotated[float, Meta(ge=0, le=31_536_000, description="seconds")] = 0.0
 
 
 class Gpu(Strict, frozen=True, kw_only=True):
     """`mine`: allocated to this attempt; null where nobody knows."""
 
-    index: int
-    pci: str
-    uuid: str = ""
+    index: Annotated[int, Meta(ge=0, le=1023)]
+    pci: Id
+    uuid: Annotated[str, Meta(max_length=128)] = ""
     mine: bool | None = None
 
 
 class NodeRecord(Strict, frozen=True, kw_only=True):
-    name: str
-    aliases: tuple[str, ...] = ()
-    addresses: tuple[str, ...] = ()
-    boots: tuple[Boot, ...] = ()
+    name: Name
+    aliases: Few = ()
+    addresses: Few = ()
+    boots: Annotated[tuple[Boot, ...], Meta(max_length=1000)] = ()
     clock: Clock | None = None
-    gpus: tuple[Gpu, ...] = ()
+    gpus: Annotated[tuple[Gpu, ...], Meta(max_length=1024)] = ()
     state: str = ""
     reason: str = ""
 
@@ -141,13 +154,13 @@ class Neighbour(Strict, frozen=True, kw_only=True):
     """Another attempt that shared nodes with this one."""
 
     job_id: str
-    nodes: tuple[str, ...]
-    start: str
-    end: str | None = None
-    uid: int | None = None
+    nodes: Names
+    start: Time
+    end: Time | None = None
+    uid: Uid | None = None
     sluid: str | None = None
-    pids: tuple[int, ...] = ()
-    gpus: tuple[str, ...] = ()
+    pids: Annotated[tuple[Count, ...], Meta(max_length=MOST)] = ()
+    gpus: Texts = ()
 
 
 class HistoryItem(Strict, frozen=True, kw_only=True):
@@ -155,10 +168,10 @@ class HistoryItem(Strict, frozen=True, kw_only=True):
 
     node: str
     symptom: str
-    time: str
+    time: Time
     gpu: str | None = None
     job_id: str | None = None
-    uid: int | None = None
+    uid: Uid | None = None
 
 
 class Bundle(Strict, frozen=True, kw_only=True):
@@ -166,7 +179,7 @@ class Bundle(Strict, frozen=True, kw_only=True):
 
     schema: Literal[1]
     attempt: Attempt
-    sources: tuple[Source, ...]
-    nodes: tuple[NodeRecord, ...] = ()
-    neighbours: tuple[Neighbour, ...] = ()
-    history: tuple[HistoryItem, ...] = ()
+    sources: Annotated[tuple[Source, ...], Meta(max_length=MOST)]
+    nodes: Annotated[tuple[NodeRecord, ...], Meta(max_length=MOST)] = ()
+    neighbours: Annotated[tuple[Neighbour, ...], Meta(max_length=MOST)] = ()
+    history: Annotated[tuple[HistoryItem, ...], Meta(max_length=MOST)] = ()

@@ -12,6 +12,11 @@ class SattribError(Exception):
     exit_code = 2
 
 
+def _one_line(text: str) -> str:
+    """Names and values of people's files stand in messages: none of them begins a line of its own."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 class ConfigError(SattribError):
     """Something a person wrote is wrong: a config file, a bundle, an argument.
 
@@ -21,7 +26,7 @@ class ConfigError(SattribError):
     def __init__(self, what: str, file: str = "", key: str = "") -> None:
         self.what, self.file, self.key = what, file, key
         where = ": ".join(part for part in (file, key) if part)
-        super().__init__(f"{where}: {what}" if where else what)
+        super().__init__(_one_line(f"{where}: {what}" if where else what))
 
 
 class RuleError(SattribError):
@@ -29,7 +34,7 @@ class RuleError(SattribError):
 
     def __init__(self, problems: list[tuple[str, str, str]]) -> None:
         self.problems = problems
-        super().__init__("\n".join(f"{file}: {rule}: {what}" if rule else f"{file}: {what}" for file, rule, what in problems))
+        super().__init__("\n".join(_one_line(": ".join(part for part in problem if part)) for problem in problems))
 
 
 class SlurmError(SattribError):

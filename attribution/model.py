@@ -6,9 +6,12 @@ ISO 8601 strings. The verdict's and the bundle's JSON Schema are generated from 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
+from msgspec.structs import force_setattr
 
 SourceKind = Literal[
     "app", "kern", "dmesg", "syslog", "journal", "fabricmanager", "slurmctld", "slurmdbd", "slurmd", "spank", "metric", "record"
@@ -143,11 +146,16 @@ class Event(Frozen, frozen=True, kw_only=True):
     grain: float = 1.0
     uncertainty: float = 0.0
     count: int = 1
-    fields: dict[str, str] = {}
+    fields: Mapping[str, str] = {}
     text: str = ""
     evidence: tuple[Evidence, ...] = ()
     stated: bool = False
     before_start: bool = False
+
+    def __post_init__(self) -> None:
+        # Rules share events: none can change what the next one sees.
+        if type(self.fields) is not MappingProxyType:
+            force_setattr(self, "fields", MappingProxyType(self.fields))
 
 
 class Demotion(Frozen, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """All that a rule author may import.
 
-A Python rule is a plain function with one of the decorators below. It takes a view and returns values; it can't
-reach the outside. Each carries an `example` that the loader runs: events (or lines) in, changes out.
+A Python rule is a plain function with one of the decorators below. It takes a view, which it can't change, and returns
+values. Each carries an `example` that the loader runs: events (or lines) in, changes out.
 
     @filter_rule(name="xid-45-names-its-cause", stage="MID", example=Example(given=(…), expect=("demote gpu.x",)))
     def xid_45(view: View) -> Iterable[Change]: ...
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
@@ -80,6 +81,7 @@ class Confident(Frozen, frozen=True, kw_only=True):
 
 
 Change = Demote | Retag | Add | Stated | Blame | Confident
+CHANGES = (Demote, Retag, Add, Stated, Blame, Confident)
 
 
 # ---- views: all that a rule can see ---------------------------------------------------------------------------------
@@ -104,6 +106,8 @@ class State(Frozen, frozen=True, kw_only=True):
 class View:
     """The events as they stand now, in a fixed order (time, source, line). Read-only."""
 
+    __slots__ = ("_by_symptom", "_demoted", "demoted", "events", "node", "outcome", "state", "symptoms")
+
     def __init__(
         self,
         events: Iterable[Event],
@@ -113,13 +117,24 @@ class View:
         outcome: Mapping[str, Any] | None = None,
         node: str | None = None,
     ) -> None:
-        self.events = tuple(events)
-        self.demoted = demoted
-        self.symptoms = symptoms
-        self.state = state
-        self.outcome = dict(outcome or {})
-        self.node = node
-        self._by_symptom: dict[str, list[Event]] | None = None
+        # Views are shared between rules: what a rule is given, it can't change for the next one.
+        self._by_symptom: dict[str, list[Event]]
+        self._demoted: Mapping[str, Demotion]
+        self.events: tuple[Event, ...]
+        self.demoted: Mapping[str, Demotion]
+        self.symptoms: Mapping[str, Symptom]
+        self.state: State
+        self.outcome: Mapping[str, Any]
+        self.node: str | None
+        for name, value in (
+            ("_demoted", demoted), ("events", tuple(events)), ("demoted", MappingProxyType(demoted)),
+            ("symptoms", MappingProxyType(symptoms)), ("state", state), ("outcome", MappingProxyType(dict(outcome or {}))),
+            ("node", node),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, _value: object) -> None:
+        raise AttributeError(f"a view is read-only: {name} can't be set")
 
     @property
     def attempt(self) -> Attempt:
@@ -127,17 +142,24 @@ class View:
 
     def live(self) -> list[Event]:
         """Events that nothing has demoted yet."""
-        return [e for e in self.events if e.id not in self.demoted]
+        return [e for e in self.events if e.id not in self._demoted]
 
     def of(self, *patterns: str, live: bool = True) -> list[Event]:
         """Events whose symptom is one of the ids or globs (`gpu.*`); without `live=False`, demoted ones are left out."""
-        if self._by_symptom is None:
-            self._by_symptom = {}
-            for e in self.events:
-                self._by_symptom.setdefault(e.symptom, []).append(e)
-        names = [s for s in self._by_symptom if any(s == p or fnmatch.fnmatchcase(s, p) for p in patterns)]
-        found = [e for s in names for e in self._by_symptom[s] if not (live and e.id in self.demoted)]
+        by_symptom = self._index()
+        names = [s for s in by_symptom if any(s == p or fnmatch.fnmatchcase(s, p) for p in patterns)]
+        found = [e for s in names for e in by_symptom[s] if not (live and e.id in self._demoted)]
         return found if len(names) == 1 else sorted(found, key=event_order)
+
+    def _index(self) -> dict[str, list[Event]]:
+        try:
+            return self._by_symptom
+        except AttributeError:
+            found: dict[str, list[Event]] = {}
+            for e in self.events:
+                found.setdefault(e.symptom, []).append(e)
+            object.__setattr__(self, "_by_symptom", found)
+            return found
 
     def role(self, event: Event) -> str:
         return self.symptoms[event.symptom].role
@@ -170,6 +192,36 @@ class Accumulated(Frozen, frozen=True, kw_only=True):
     emit: Literal["bad_node", "interesting_node", "bad_peers", "info"] = "bad_node"
     fields: Mapping[str, str] = {}
     text: str = ""
+
+
+def sound(value: Any, *kinds: Any) -> Any:
+    """What a rule gave, one of `kinds`, as it would be written down: with its types checked, and nothing shared.
+
+    Raises TypeError or ValueError where it is something else.
+    """
+    if type(value) not in kinds:
+        raise TypeError(f"gave {type(value).__name__}, not {' or '.join(kind.__name__ for kind in kinds)}")
+    return msgspec.json.decode(written(value), type=type(value))
+
+
+def written(value: Any) -> bytes:
+    """Anything that a rule gave as JSON, the same each time. Raises TypeError, ValueError or OverflowError where it can't be."""
+    return msgspec.json.encode(value, enc_hook=_plain, order="deterministic")
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no plain value")
+
+
+def told(error: BaseException) -> str:
+    """What a rule's code raised, in short; its own text may break as well."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - see above
+        text = "its own text can't be shown"
+    return f"{type(error).__name__}: {text}"[:300]
 
 
 # ---- examples and registration --------------------------------------------------------------------------------------

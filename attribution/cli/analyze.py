@@ -50,9 +50,11 @@ def analyze(
     color: Color,
 ) -> None:
     """Attribute an evidence bundle: DIR with bundle.json and its logs."""
+    from attribution.cli.watch import watched
     from attribution.pipeline import analyze_bundle
 
-    analyzed = analyze_bundle(directory, rule_dirs, explain=explain)
+    with watched():
+        analyzed = analyze_bundle(directory, rule_dirs, explain=explain)
     if archive is None:
         answer(analyzed.verdict, form, explain=explain, color=color)
         return

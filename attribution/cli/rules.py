@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from attribution.model import SourceKind
 
 _WIDEST = 160
+_MOST = 64 << 20
 _DIRS = click.option(
     "--rules",
     "rule_dirs",
@@ -61,7 +63,8 @@ def list_(rule_dirs: tuple[Path, ...], domain: str | None, role: str | None) -> 
     for symptom in loaded.symptoms.values():
         if (domain and symptom.domain != domain) or (role and symptom.role != role):
             continue
-        write(f"{symptom.id:32} {symptom.role:8} {symptom.domain + '/' + symptom.sub_domain:36} {escape(symptom.says)}\n")
+        place = f"{symptom.domain}/{symptom.sub_domain}"
+        write(escape(f"{symptom.id:32} {symptom.role:8} {place:36} {symptom.says}") + "\n")
 
 
 @rules.command()
@@ -117,9 +120,12 @@ def needles(rule_dirs: tuple[Path, ...], kind: str | None, with_context: bool) -
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 def test(rule_dirs: tuple[Path, ...], line: str | None, kind: str | None, file: Path | None) -> None:
     """Say which rules fire on a text, which nearly did and why not."""
+    from attribution.cli.watch import watched
     from attribution.desk.tryout import try_text
 
-    _tried(try_text(_load(rule_dirs), _text(line, file), _kinds(kind)))
+    with watched():
+        tried = try_text(_load(rule_dirs), _text(line, file), _kinds(kind))
+    _tried(tried)
 
 
 def _tried(tried: Tried) -> None:
@@ -157,10 +163,12 @@ def coverage(cases_dir: tuple[Path, ...], rule_dirs: tuple[Path, ...]) -> int:
 
     Without CASES_DIR, the cases of this checkout. With --rules, only your own rules are asked for.
     """
+    from attribution.cli.watch import watched
     from attribution.desk import coverage as desk
 
     loaded = _load(rule_dirs)
-    proof = desk.prove(loaded, desk.bundles_in(cases_dir or (_own_cases(),)))
+    with watched():
+        proof = desk.prove(loaded, desk.bundles_in(cases_dir or (_own_cases(),)))
     found = desk.gaps(loaded, proof, rule_dirs)
     for gap in found:
         write(f"{gap.kind:11} {gap.rule:40} {escape(gap.why)}\n")
@@ -199,9 +207,13 @@ def _text(line: str | None, file: Path | None) -> bytes:
     if line is not None:
         return line.encode("utf-8", "surrogateescape")
     try:
-        return file.read_bytes() if file else sys.stdin.buffer.read()
+        with file.open("rb") if file else nullcontext(sys.stdin.buffer) as source:
+            text = source.read(_MOST + 1)
     except OSError as error:
         raise ConfigError(f"can't be read: {error.strerror}", str(file)) from None
+    if len(text) > _MOST:
+        raise ConfigError(f"is longer than {_MOST >> 20} MiB: give a part of it", str(file or "standard input"))
+    return text
 
 
 def _kinds(word: str | None) -> tuple[SourceKind, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import UNSET
 
 from attribution import __version__
@@ -22,12 +22,14 @@ from attribution.model import (
     Candidate,
     Coverage,
     Demoted,
+    Diagnostic,
     Event,
     RootCause,
     Seen,
     TrailStep,
     Verdict,
 )
+from attribution.rule import told, written
 
 if TYPE_CHECKING:
     from attribution.engine.session import Session
@@ -178,12 +180,13 @@ def _facts(session: Session, ledger: Ledger) -> dict[str, object]:
     view = ledger.view()
     for rule in session.rules.python_rules("collector"):
         try:
-            found: Mapping[str, object] = rule.function(view)
+            # Plain values, so that the verdict can be written down whatever a rule gave.
+            found: dict[str, object] = msgspec.json.decode(written(rule.function(view)))
             facts.update({k: v for k, v in found.items() if v not in (None, [], {}, "")})
-        except Exception as error:  # noqa: BLE001 - a collector can't change the verdict, not even by crashing
-            from attribution.model import Diagnostic
-
-            ledger.diagnostics.append(Diagnostic(rule=rule.name, what=f"{type(error).__name__}: {error}"[:300]))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a collector can't change the verdict, not even by crashing
+            ledger.diagnostics.append(Diagnostic(rule=rule.name, what=told(error)))
     return dict(sorted(facts.items()))
 
 

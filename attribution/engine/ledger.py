@@ -8,7 +8,22 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from attribution.model import Confidence, Demotion, Diagnostic, Event, Symptom, TrailStep
-from attribution.rule import Add, Blame, Change, Confident, Demote, PythonRule, Retag, State, Stated, View, event_order
+from attribution.rule import (
+    CHANGES,
+    Add,
+    Blame,
+    Change,
+    Confident,
+    Demote,
+    PythonRule,
+    Retag,
+    State,
+    Stated,
+    View,
+    event_order,
+    sound,
+    told,
+)
 
 ORDER: dict[Confidence, int] = {"low": 0, "medium": 1, "high": 2}
 
@@ -87,11 +102,13 @@ class Ledger:
     def run(self, rule: PythonRule, view: View) -> None:
         """Run one filter or refiner; a crash is a diagnostic."""
         try:
-            changes = list(rule.function(view))
+            changes = [sound(change, *CHANGES) for change in list(rule.function(view))]
             for change in changes:
                 self._apply(change, rule)
-        except Exception as error:  # noqa: BLE001 - a crashing rule must not cost the verdict
-            self.diagnostics.append(Diagnostic(rule=rule.name, what=f"{type(error).__name__}: {error}"[:300]))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a crashing rule must not cost the verdict, SystemExit included
+            self.diagnostics.append(Diagnostic(rule=rule.name, what=told(error)))
 
     def _apply(self, change: Change, rule: PythonRule) -> None:
         match change:

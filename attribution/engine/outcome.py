@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from attribution.bundle import Attempt
 from attribution.engine.choose import Blamed, Choice, Group, blame, second_sources
 from attribution.engine.ledger import ORDER, Ledger
+from attribution.engine.lines import parse
 from attribution.engine.record import base_state, clean_success
 from attribution.model import (
     NODE_LOGS,
@@ -23,6 +25,7 @@ FAILURE_OF: dict[str, TerminalState] = {
     "hardware": "hardware_failure", "network": "network_failure", "storage": "storage_failure",
     "platform": "platform_failure", "container": "container_failure", "application": "application_failure",
 }  # fmt: skip
+_SENDER = re.compile(r"\[\d{1,10}\]:")
 MEMORY = frozenset({"gpu_memory", "host_memory"})
 
 
@@ -130,8 +133,19 @@ def terminal_state(attempt: Attempt, first: Group | None, ledger: Ledger) -> Ter
 
 
 def trusted(event: Event, ledger: Ledger) -> bool:
-    """Whether users can't have written this event's source."""
+    """Whether users can't have written this event's line."""
+    if event.kind == "journal" and ledger.symptoms[event.symptom].blames != "nothing":
+        return _kernels(event.text)
     return event.kind in TRUSTED or (ledger.state.trusted_files and event.kind in ("kern", "syslog"))
+
+
+def _kernels(text: str) -> bool:
+    """Whether a journal's line is the kernel's own. journald prints the sender's pid with whatever came over its socket:
+    `kernel[77]: …` is a user's, and so is a tag that itself reads `kernel: NVRM: …` and ends in `[77]: `. A message's
+    further lines are indented. (systemd, src/shared/logs-show.c)
+    """
+    line = parse(text)
+    return line.kernel and not text[:1].isspace() and _SENDER.search(line.body) is None
 
 
 def _confidence(ledger: Ledger, group: Group, blamed: Blamed, coverage: tuple[Coverage, ...]) -> Confidence:

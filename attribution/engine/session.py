@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from types import MappingProxyType
 
 import msgspec
 
@@ -156,8 +157,11 @@ class Session:
             times.append(parse_when(attempt.execution_cancellation.time, zone))
         if base_state(attempt.state) in CANCELLING and self.end is not None:
             times.append(self.end)
+        # Rules can't change it: neither for one another nor for the verdict.
+        shown = msgspec.structs.replace(attempt, node_addresses=MappingProxyType(attempt.node_addresses))
         return State(
-            attempt=attempt, start=self.start, end=self.end, kill_time=min(times) if times else None, nodes=place.records,
+            attempt=shown, start=self.start, end=self.end, kill_time=min(times) if times else None,
+            nodes=MappingProxyType(place.records),
             neighbours=tuple((n, parse_when(n.start, zone), parse_when(n.end, zone) if n.end else None) for n in self.bundle.neighbours),
             history=tuple(sorted(((h, parse_when(h.time, zone)) for h in self.bundle.history), key=lambda p: (p[1], p[0].symptom))),
             trusted_files=self._trusted,

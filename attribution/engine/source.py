@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from attribution.bundle import Source
@@ -14,7 +15,7 @@ from attribution.engine.lines import Line
 from attribution.engine.match import Prefilter
 from attribution.engine.rules import Matcher, RuleSet, utf8
 from attribution.engine.stamps import Stamp, Zone
-from attribution.rule import Accumulated
+from attribution.rule import Accumulated, sound, told
 
 MAX_LINE = 8192
 MAX_TAIL = 1 << 20
@@ -234,7 +235,7 @@ class SourceReader:
                 continue
             self._started += 1
             fields = {k: v for k, v in match.groupdict().items() if v is not None}
-            reader = self._guard(name, partial(found[0].function, fields, parsed.body))
+            reader = self._guard(name, partial(found[0].function, MappingProxyType(fields), parsed.body))
             if reader is not None:
                 hit = Hit(name, "", "bad_node", fields, number, parsed, text)
                 hit.own = parsed.stamp is not None and lines.only_stamp(text) is not None
@@ -260,7 +261,7 @@ class SourceReader:
                 still.append(one)
                 continue
             one.left_own -= 1
-            wants = mine and bool(self._guard(one.name, partial(one.lines.feed, _body(parsed, text))))
+            wants = mine and self._guard(one.name, partial(_fed, one, _body(parsed, text))) is True
             taken = taken or wants
             if wants and one.left_own > 0 and one.left_raw > 0:
                 still.append(one)
@@ -270,11 +271,8 @@ class SourceReader:
         return taken
 
     def _close(self, one: Open) -> None:
-        results = self._guard(one.name, lambda: tuple(one.lines.result())) or ()
+        results = self._guard(one.name, lambda: tuple(sound(r, Accumulated) for r in one.lines.result())) or ()
         for number, result in enumerate(results):
-            if not isinstance(result, Accumulated):
-                self.crashes.append((one.name, f"gave {type(result).__name__}, not Accumulated"))
-                continue
             fields = {**one.hit.fields, **result.fields}
             hit = Hit(
                 one.name,
@@ -297,9 +295,11 @@ class SourceReader:
         """A rule's own code: what it raises becomes a diagnostic, and the run goes on."""
         try:
             return call()
-        except Exception as error:  # noqa: BLE001 - any crash of a rule is reported, none stops the run
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - any crash of a rule is reported, none stops the run
             if len(self.crashes) < 50:
-                self.crashes.append((name, f"{type(error).__name__}: {error}"[:300]))
+                self.crashes.append((name, told(error)))
             return None
 
     # ---- results ----------------------------------------------------------------------------------------------------
@@ -358,6 +358,10 @@ def _body(parsed: Line, text: str) -> str:
     at = text.find(parsed.body)
     lead = len(text[:at]) - len(text[:at].rstrip(" ")) if at > 0 else 0
     return " " * lead + parsed.body
+
+
+def _fed(one: Open, body: str) -> bool:
+    return bool(one.lines.feed(body))
 
 
 def _line_of(hit: Hit) -> Line:

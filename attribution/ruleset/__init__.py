@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from attribution.errors import RuleError
 from attribution.rule import PythonRule
 from attribution.ruleset import check
 from attribution.ruleset.build import Draft, add_imported, add_rules, add_symptoms
-from attribution.ruleset.files import RuleFile, convert_each, read_toml
+from attribution.ruleset.files import RuleFile, convert_each, parse_toml
+from attribution.ruleset.folder import rule_files
 from attribution.ruleset.pyrules import load_python, name_problem
 
 __all__ = ["bundled_dir", "load"]
@@ -33,56 +35,50 @@ def load(site: tuple[Path, ...] = (), *, bundled: Path | None = None, samples: b
     Raises RuleError with every problem of every file. `samples=False` takes the bundled files as checked; a site's own
     always are.
     """
-    own = bundled or bundled_dir()
+    with warnings.catch_warnings():
+        # Python's own, of odd patterns and code: what matters of it is a problem with its file and rule.
+        warnings.simplefilter("ignore")
+        return _load(site, bundled or bundled_dir(), samples=samples)
+
+
+def _load(site: tuple[Path, ...], own: Path, *, samples: bool) -> RuleSet:
     draft, python, theirs = Draft(), list[PythonRule](), set[str]()
     digest = hashlib.sha256()
     for folder in (own, *site):
-        if not folder.is_dir():
-            raise RuleError([(str(folder), "", "is no directory of rules")])
         draft.proven = not samples and folder == own
-        files = sorted(
-            p for p in folder.rglob("*") if p.suffix in (".toml", ".py", ".csv") and p.is_file() and not _hidden(p, folder)
-        )
-        for path in files:
-            digest.update(str(path.relative_to(folder)).encode("utf-8", "surrogateescape") + b"\0" + _content(path) + b"\0")
+        files = rule_files(folder, draft.problems, own=folder == own)
+        draft.folder, draft.files = folder, files
+        for path, content in files.items():
+            digest.update(str(path.relative_to(folder)).encode("utf-8", "surrogateescape") + b"\0" + content + b"\0")
         read = [(path, file) for path in files if path.suffix == ".toml" and (file := _read(draft, path)) is not None]
         for path, file in read:
             add_symptoms(draft, file, path)
         for path, file in read:
-            add_rules(draft, file, path)
+            with draft.limited(path):
+                add_rules(draft, file, path)
         draft.link_edge_sets()
         draft.uses.clear()
         for path in (p for p in files if p.suffix == ".py"):
-            python += load_python(path, draft.symptoms, draft.problems, proven=draft.proven)
+            python += load_python(path, files[path], draft.symptoms, draft.problems, proven=draft.proven)
         theirs |= set() if folder == own else {str(p) for p in files}
     rules = _freeze(draft, python, digest.hexdigest()[:16])
-    _check(draft, rules, theirs, samples)
+    with draft.limited(folder):
+        _check(draft, rules, theirs, samples)
     if draft.problems:
         raise RuleError(check.grouped(draft.problems))
     return rules
 
 
-def _hidden(path: Path, folder: Path) -> bool:
-    return any(part.startswith((".", "__")) for part in path.relative_to(folder).parts)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise RuleError([(str(path), "", f"can't be read: {error.strerror}")]) from None
-
-
 def _read(draft: Draft, path: Path) -> RuleFile | None:
     """A file of our own shape; an imported one is taken at once."""
     try:
-        table = read_toml(path)
+        with draft.limited(path):
+            table = parse_toml(draft.files[path], path)
+            if "schema" in table:
+                return convert_each(table, path, draft.problems)
+            add_imported(draft, table, path)
     except RuleError as error:
         draft.problems += error.problems
-        return None
-    if "schema" in table:
-        return convert_each(table, path, draft.problems)
-    add_imported(draft, table, path)
     return None
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import re2
 
 from attribution.engine.needles import MIN_LENGTH, Option, UnsupportedPatternError, options
 from attribution.engine.rules import GROUPS, Extractor, Metric, Row, compile_pattern
-from attribution.errors import RuleError
 from attribution.model import KINDS, EmitType, Explains, SourceKind, Symptom
 from attribution.ruleset.files import (
+    MOST_TEXT,
     CatalogTable,
     EdgeSetTable,
     EdgeTable,
@@ -25,11 +26,15 @@ from attribution.ruleset.files import (
     Problem,
     RuleFile,
     SymptomTable,
-    read_csv,
+    parse_csv,
 )
+from attribution.ruleset.limits import StuckError, limited
 
 BLAMING = frozenset({"hardware", "network", "platform"})
 IMPORTED_RANK = 999
+FILE_SECONDS = 20.0
+MOST_RULES = 10_000
+MOST_INSTRUCTIONS = 100_000
 
 
 class Draft:
@@ -40,6 +45,8 @@ class Draft:
 
     def __init__(self) -> None:
         self.proven = False
+        self.folder, self.files = Path(), dict[Path, bytes]()
+        self.instructions = 0
         self.symptoms: dict[str, Symptom] = {}
         self.edge_sets: dict[str, tuple[Explains, ...]] = {}
         self.uses: dict[str, tuple[str, ...]] = {}
@@ -48,7 +55,26 @@ class Draft:
         self.problems: list[Problem] = []
         self.warnings: list[str] = []
 
+    @contextmanager
+    def limited(self, path: Path) -> Iterator[None]:
+        """CPU and memory for one file; what is beyond them is a problem of it."""
+        try:
+            with nullcontext() if self.proven else limited(FILE_SECONDS):
+                yield
+        except (StuckError, MemoryError, RecursionError) as error:
+            self.problems.append((str(path), "", str(error) or f"can't be taken in: {type(error).__name__}"))
+
+    def _is_full(self, path: Path) -> bool:
+        """Whether there are as many as any site can mean; said once."""
+        full = max(len(self.symptoms), len(self.extractors)) >= MOST_RULES
+        what = f"there are more than {MOST_RULES} rules or symptoms: the rest is not looked at"
+        if full and what not in {w for _, _, w in self.problems[-1:]}:
+            self.problems.append((str(path), "", what))
+        return full
+
     def add_symptom(self, table: SymptomTable, path: Path) -> None:
+        if self._is_full(path):
+            return
         if table.id in self.symptoms:
             self.problems.append((str(path), table.id, f"symptom is declared twice (also in {self.symptoms[table.id].file})"))
             return
@@ -78,30 +104,45 @@ class Draft:
 
     def add_rule(self, rule: Extractor, path: Path) -> None:
         """Take a rule with its needles derived or given; what is wrong with it becomes a problem."""
+        if self._is_full(path):
+            return
         if rule.name in self.extractors:
             self.problems.append((str(path), rule.name, f"name is used twice (also in {self.extractors[rule.name].file})"))
             return
         try:
             derived = [] if self.proven and rule.needles else options(rule.pattern)
             found = [frozenset(n.lower() for n in rule.needles)] if rule.needles else derived
-            if not self.proven:
-                compile_pattern(rule.pattern)
-                if rule.unless:
-                    compile_pattern(rule.unless)
+            for pattern in () if self.proven else (rule.pattern, rule.unless):
+                if pattern:
+                    self._compile(pattern)
         except UnsupportedPatternError as error:
             self.problems.append((str(path), rule.name, f"match_re: {error}"))
             return
         except re2.error as error:
             self.problems.append((str(path), rule.name, f"match_re: RE2 refuses it: {_words(error)}"))
             return
-        bad = [n for o in found for n in o if len(n) < MIN_LENGTH or not n.isascii() or "\n" in n]
+        except ValueError as error:
+            self.problems.append((str(path), rule.name, str(error)))
+            return
+        bad = [n for o in found for n in o if len(n) < MIN_LENGTH or not n.isascii() or not n.isprintable()]
         if bad and rule.needles:
-            self.problems.append((str(path), rule.name, f"needles must be ASCII and at least {MIN_LENGTH} bytes: {bad}"))
+            self.problems.append(
+                (str(path), rule.name, f"needles must be visible ASCII and at least {MIN_LENGTH} bytes: {bad}")
+            )
         elif not found and not rule.last_only:
             self.problems.append((str(path), rule.name, "has no needle: no literal of 4 bytes in every branch; give `needles`"))
         else:
             self.extractors[rule.name] = rule
             self.options[rule.name] = found
+
+    def _compile(self, pattern: str) -> None:
+        """Raises re2.error, or ValueError for one that would cost too much memory."""
+        size = int(compile_pattern(pattern).programsize)
+        self.instructions += size
+        if size > MOST_INSTRUCTIONS:
+            raise ValueError(f"match_re: RE2 makes {size} instructions of it, more than {MOST_INSTRUCTIONS}: repeat less")
+        if self.instructions > 100 * MOST_INSTRUCTIONS:
+            raise ValueError("match_re: all patterns together need too much memory from here on")
 
 
 def _edges(tables: tuple[EdgeTable, ...]) -> tuple[Explains, ...]:
@@ -169,6 +210,8 @@ def _fill(value: Any, member: Mapping[str, Any]) -> Any:
         for key, word in member.items():
             if isinstance(word, (str, int)):
                 value = value.replace(f"%{key}%", str(word))
+                if len(value) > MOST_TEXT:
+                    raise ValueError(f"%{key}% makes a text longer than {MOST_TEXT} characters")
         return value
     if isinstance(value, dict):
         return {k: _fill(v, member) for k, v in value.items()}
@@ -179,34 +222,32 @@ def _fill(value: Any, member: Mapping[str, Any]) -> Any:
 
 def _add_family(draft: Draft, family: FamilyTable, path: Path) -> None:
     own = set(ExtractorTable.__struct_fields__) - {"name", "match_re", "emit"}
-    for member in family.member:
-        table = {**_fill(family.template, member), **{k: v for k, v in member.items() if k in own}}
-        name = str(table.get("name", "family"))
+    for number, member in enumerate(family.member, 1):
+        name = f"{family.template.get('name', 'family')} member {number}"
         try:
+            table = {**_fill(family.template, member), **{k: v for k, v in member.items() if k in own}}
+            name = str(table.get("name", name))
             if family.symptom is not None:
                 keys = set(SymptomTable.__struct_fields__)
                 filled = {**_fill(family.symptom, member), **{k: v for k, v in member.items() if k in keys}}
                 draft.add_symptom(msgspec.convert(filled, SymptomTable), path)
             _add_extractor(draft, msgspec.convert(table, ExtractorTable), path)
-        except msgspec.ValidationError as error:
+        except ValueError as error:  # ValidationError is one
             draft.problems.append((str(path), name, str(error)))
 
 
 def _add_catalog(draft: Draft, catalog: CatalogTable, path: Path) -> None:
     try:
-        rows = read_csv(path.parent / catalog.table, path, catalog.name)
+        rows = parse_csv(_table(draft, catalog.table, path), catalog.table, catalog.key)
         reads = kinds_of(catalog.reads)
-    except RuleError as error:
-        draft.problems += error.problems
-        return
     except ValueError as error:
         draft.problems.append((str(path), catalog.name, str(error)))
         return
     found: dict[str, Row] = {}
     for number, row in enumerate(rows, 2):
         key = (row.get(catalog.key) or "").strip().lstrip("0") or "0"
-        symptom = row.get("symptom") or _fill(catalog.symptom, row)
         try:
+            symptom = row.get("symptom") or _fill(catalog.symptom, row)
             if symptom not in draft.symptoms:
                 draft.add_symptom(_row_symptom(catalog, row, symptom), path)
         except (msgspec.ValidationError, ValueError) as error:
@@ -225,6 +266,19 @@ def _add_catalog(draft: Draft, catalog: CatalogTable, path: Path) -> None:
         ),
         path,
     )  # fmt: skip
+
+
+def _table(draft: Draft, table: str, path: Path) -> bytes:
+    """A catalog's table: one of the files that this rule directory itself holds. Raises ValueError."""
+    beside = path.parent / table
+    if Path(table).is_absolute() or ".." in Path(table).parts or "\0" in table:
+        raise ValueError(f"table {table!r} leaves the rule directory: it must be a .csv file beside the rule file")
+    content = draft.files.get(beside)
+    if content is None:
+        raise ValueError(f"table {table!r} is no .csv file of this rule directory that can be read")
+    if not beside.resolve().is_relative_to(draft.folder.resolve()):
+        raise ValueError(f"table {table!r} is a link that leaves the rule directory")
+    return content
 
 
 def _emit(draft: Draft, symptom: str) -> EmitType:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 
 from attribution.engine import lines
 from attribution.engine.rules import Extractor, Matcher, RuleSet
 from attribution.model import Symptom
 from attribution.ruleset.files import Problem
 
+MOST_PROBLEMS, MOST_WORDS = 50, 1000
 BUDGET = 1000  # one candidate line in this many healthy ones is the most that a rule's needles may hit
 _ID = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+")
 _SUB = re.compile(r"[a-z][a-z0-9_]*")
@@ -23,8 +25,12 @@ def symptom_problems(symptoms: Mapping[str, Symptom], names: Iterable[str]) -> l
     for name in names:
         symptom = symptoms[name]
         imported = symptom.rank >= 900
-        if not imported and not _ID.fullmatch(symptom.id):
-            found.append((symptom.file, symptom.id, "symptom ids are lower-case words: domain.name"))
+        if not imported and not (_ID.fullmatch(symptom.id) and len(symptom.id) <= 80):
+            found.append(
+                (symptom.file, symptom.id[:80], "symptom ids are lower-case words, 80 characters at most: domain.name")
+            )
+        if not all(text.isprintable() for text in (symptom.id, symptom.says, *symptom.aliases, *symptom.refs)):
+            found.append((symptom.file, symptom.id, "id, says, aliases and refs are one line of visible characters"))
         if not _SUB.fullmatch(symptom.sub_domain):
             found.append((symptom.file, symptom.id, f"sub_domain {symptom.sub_domain!r} must be lower-case with _"))
         if not 0 <= symptom.rank <= 999:
@@ -53,7 +59,16 @@ def grouped(problems: Iterable[Problem]) -> list[Problem]:
             found.append((file, name, what))
     for (file, what), same in names.items():
         found.append((file, same[0] + (f" (and {len(same) - 1} more)" if len(same) > 1 else ""), what))
-    return sorted(found)
+    return list(_shortened(sorted(found)))
+
+
+def _shortened(problems: list[Problem]) -> Iterator[Problem]:
+    """The first problems of each file; how many more there are."""
+    for file, same in groupby(problems, key=lambda p: p[0]):
+        listed = [(file, name, what[:MOST_WORDS]) for _, name, what in same]
+        yield from listed[:MOST_PROBLEMS]
+        if len(listed) > MOST_PROBLEMS:
+            yield (file, "", f"and {len(listed) - MOST_PROBLEMS} more problems")
 
 
 def _matches(pattern: str, known: set[str]) -> bool:
@@ -67,8 +82,9 @@ def _matches(pattern: str, known: set[str]) -> bool:
 def rule_problems(rules: RuleSet, names: Iterable[str]) -> list[Problem]:
     """Samples that don't do what they say, and symptoms that nobody declared."""
     found: list[Problem] = []
+    by_name = {r.name: r for r in rules.extractors}
     for name in names:
-        rule = next(r for r in rules.extractors if r.name == name)
+        rule = by_name[name]
         wanted = {row.symptom for row in rule.rows.values()} if rule.rows is not None else {rule.symptom}
         found += [(rule.file, name, f"symptom {s} is not declared") for s in sorted(wanted - set(rules.symptoms))]
         if rule.metric is None and not (rule.maturity == "incubating" and not rule.match):

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import csv
+import io
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from attribution.errors import RuleError
 from attribution.model import Action, Domain, EmitType, Maturity, Mutation, Owner, Role, Scope, Strict
 
 Problem = tuple[str, str, str]
+# Nothing longer is ever matched or shown: a line is matched up to 8 KiB.
+MOST_TEXT = 16_384
+
+
+Seconds = Annotated[float, Meta(ge=0, le=10_000_000)]
+Lines = Annotated[int, Meta(ge=0, le=200)]
+Number = Annotated[float, Meta(ge=-1e18, le=1e18)]
 
 
 class EdgeTable(Strict, frozen=True, kw_only=True):
     symptom: str
     scope: Scope = "job"
-    within: float | None = None
+    within: Seconds | None = None
 
 
 class EdgeSetTable(Strict, frozen=True, kw_only=True):
@@ -55,8 +65,8 @@ class Emit(Strict, frozen=True, kw_only=True):
 
 
 class Context(Strict, frozen=True, kw_only=True):
-    before: int = 0
-    after: int = 0
+    before: Lines = 0
+    after: Lines = 0
 
 
 class ExtractorTable(Strict, frozen=True, kw_only=True):
@@ -117,11 +127,11 @@ class MetricTable(Strict, frozen=True, kw_only=True):
     name: str
     query: str
     op: Literal[">", ">=", "<", "<=", "==", "!="]
-    value: float
+    value: Number
     emit: Emit
     match: tuple[tuple[tuple[float, float], ...], ...]
     no_match: tuple[tuple[tuple[float, float], ...], ...]
-    hold: float = 0.0
+    hold: Seconds = 0.0
     mode: Literal["value", "increase"] = "value"
     refs: tuple[str, ...] = ()
     maturity: Maturity = "stable"
@@ -165,18 +175,38 @@ class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
     symptom_map: dict[str, MappedSymptom] = {}
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def parse_toml(content: bytes, path: Path) -> dict[str, Any]:
     """The file's tables; raises RuleError with the file, and the line where TOML is broken."""
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
-    except OSError as error:
-        raise RuleError([(str(path), "", f"can't be read: {error.strerror}")]) from None
+        table = tomllib.loads(content.decode("utf-8"))
+        long = next(_too_long(table, ""), None)
     except UnicodeDecodeError:
         raise RuleError([(str(path), "", "is not UTF-8 text")]) from None
     except tomllib.TOMLDecodeError as error:
         raise RuleError([(str(path), "", f"is not valid TOML: {error}")]) from None
+    except ValueError as error:  # a number of more digits than Python reads
+        raise RuleError([(str(path), "", f"is not valid TOML: {error}")]) from None
     except RecursionError:
         raise RuleError([(str(path), "", "is nested too deeply")]) from None
+    if long is not None:
+        raise RuleError([(str(path), *long)])
+    return table
+
+
+def _too_long(value: Any, name: str) -> Iterator[tuple[str, str]]:
+    """(rule, what) of texts and keys longer than anything that is matched or shown."""
+    if isinstance(value, str):
+        if len(value) > MOST_TEXT:
+            yield name, f"a text of {len(value)} characters ({value[:40]!r}…) is longer than {MOST_TEXT}"
+    elif isinstance(value, dict):
+        own = value.get("name") or value.get("id")
+        name = own if isinstance(own, str) and len(own) <= MOST_TEXT else name
+        for key, inner in value.items():
+            yield from _too_long(key, name)
+            yield from _too_long(inner, name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _too_long(inner, name)
 
 
 def convert_each(table: dict[str, Any], path: Path, problems: list[Problem]) -> RuleFile:
@@ -210,12 +240,24 @@ def _convert(entry: Any, struct: Any, path: Path, kind: str, problems: list[Prob
         return None
 
 
-def read_csv(path: Path, owner: Path, rule: str) -> list[dict[str, str]]:
-    """Rows of a catalog's table. Raises RuleError naming the rule file that asked for it."""
+def parse_csv(content: bytes, table: str, key: str) -> list[dict[str, str]]:
+    """Rows of a catalog's table. Raises ValueError with what is wrong."""
     try:
-        with path.open(encoding="utf-8", newline="") as lines:
-            return list(csv.DictReader(lines))
-    except OSError as error:
-        raise RuleError([(str(owner), rule, f"table {path.name} can't be read: {error.strerror}")]) from None
+        reader = csv.DictReader(io.StringIO(content.decode("utf-8"), newline=""), strict=True)
+        rows = [row for row in reader if _is_row(row, f"table {table} line {reader.line_num}")]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise RuleError([(str(owner), rule, f"table {path.name} is not a UTF-8 CSV: {error}")]) from None
+        raise ValueError(f"table {table} is not a UTF-8 CSV: {error}") from None
+    columns = list(reader.fieldnames or ())
+    twice = sorted({c for c in columns if columns.count(c) > 1})
+    if twice or key not in columns:
+        raise ValueError(f"table {table} has " + (f"the column {twice[0]!r} twice" if twice else f"no column {key!r}, the key"))
+    return rows
+
+
+def _is_row(row: dict[str, str], where: str) -> bool:
+    if None in row:
+        raise ValueError(f"{where} has more cells than the first line has columns")
+    long = next((cell for cell in row.values() if cell and (len(cell) > MOST_TEXT or "\0" in cell)), None)
+    if long is not None:
+        raise ValueError(f"{where} holds a NUL byte" if "\0" in long else f"{where} has a cell longer than {MOST_TEXT}")
+    return True

@@ -1,76 +1,130 @@
-"""Python rules: imports checked on the syntax tree, loaded without touching sys.modules, examples run."""
+"""Python rules: held to their dialect, loaded under limits, examples run."""
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from attribution.engine.needles import UnsupportedPatternError, options
 from attribution.engine.rules import compile_pattern
 from attribution.errors import RuleError
-from attribution.model import Symptom
-from attribution.rule import Add, Blame, Change, Confident, Demote, Event, Example, PythonRule, Retag, State, Stated, View
-from attribution.ruleset.files import Problem
-
-ALLOWED = frozenset(
-    {"attribution.rule", "__future__", "re2", "collections.abc", "typing", "dataclasses", "itertools", "functools", "math"}
+from attribution.model import KINDS, Symptom
+from attribution.rule import (
+    CHANGES,
+    FILTER_STAGES,
+    REFINE_STAGES,
+    Accumulated,
+    Add,
+    Blame,
+    Change,
+    Confident,
+    Demote,
+    Event,
+    Example,
+    PythonRule,
+    Retag,
+    State,
+    Stated,
+    View,
+    sound,
+    told,
+    written,
 )
-# The plain language is enough for a rule; these names reach around the import check.
-FORBIDDEN_NAMES = frozenset(
-    {"open", "exec", "eval", "compile", "__import__", "globals", "locals", "vars", "getattr", "setattr", "delattr", "input",
-     "breakpoint", "memoryview", "__builtins__", "__loader__", "__spec__", "help", "exit", "quit", "print"}
-)  # fmt: skip
+from attribution.ruleset import dialect
+from attribution.ruleset.files import Problem
+from attribution.ruleset.limits import StuckError, limited
+
+_STAGES: Mapping[str, tuple[str, ...]] = {"filter": FILTER_STAGES, "refiner": REFINE_STAGES}
 
 
 def load_python(
-    path: Path, symptoms: Mapping[str, Symptom], problems: list[Problem], *, proven: bool = False
+    path: Path, source: bytes, symptoms: Mapping[str, Symptom], problems: list[Problem], *, proven: bool = False
 ) -> list[PythonRule]:
     """The rules of one file; what is wrong is added to `problems` with file and rule.
 
     A `proven` file has passed the checks before: its names are not looked at, its examples are not run again.
     """
     try:
-        source = path.read_text(encoding="utf-8")
-        tree = None if proven else ast.parse(source, filename=str(path))
-    except (OSError, SyntaxError, ValueError) as error:
-        problems.append((str(path), "", f"can't be read as Python: {error}"))
+        text = source.decode("utf-8")
+        tree = None if proven else ast.parse(text, filename=str(path))
+        code = compile(tree or text, str(path), "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        problems.append((str(path), "", f"can't be read as Python: {told(error)}"))
         return []
-    bad = list(_bad_nodes(tree)) if tree is not None else []
+    bad = dialect.faults(tree) if tree is not None else []
     if bad:
         problems += [(str(path), "", what) for what in bad]
         return []
-    module = types.ModuleType(f"sattrib_rules_{path.stem}")
-    module.__file__ = str(path)
-    try:
-        exec(compile(tree or source, str(path), "exec"), module.__dict__)  # noqa: S102 - root-owned rule files, checked above
-    except Exception as error:  # noqa: BLE001 - anything a rule file does wrong is the file's fault
-        problems.append((str(path), "", f"fails to load: {type(error).__name__}: {error}"))
-        return []
-    found = [getattr(v, "__rule__", None) for _, v in sorted(vars(module).items())]
-    rules = [with_needles(r, path, problems) for r in found if isinstance(r, PythonRule)]
-    for rule in [] if proven else rules:
-        problems += [(str(path), rule.name, what) for what in run_example(rule, symptoms)]
+    module = types.ModuleType(dialect.MODULE + path.stem)
+    vars(module).update(dialect.namespace(module.__name__, str(path)))
+    with _guarded(problems, path, "", "fails to load: ", proven=proven), _listed(module):
+        exec(code, vars(module))  # noqa: S102 - rule files are trusted as code; the dialect keeps them reviewable
+    dialect.freeze(vars(module))
+    rules: list[PythonRule] = []
+    for rule in (getattr(v, "__rule__", None) for _, v in sorted(vars(module).items())):
+        if isinstance(rule, PythonRule) and rule.function.__module__ == module.__name__:
+            with _guarded(problems, path, str(rule.name), "", proven=proven):
+                rules += _taken(rule, symptoms, path, problems, proven=proven)
     return rules
 
 
-def _bad_nodes(tree: ast.AST) -> Iterable[str]:
-    for node in ast.walk(tree):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [a.name for a in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [("." * node.level) + (node.module or "")]
-        for name in names:
-            if name not in ALLOWED:
-                yield f"line {node.lineno}: imports {name}: a rule may import only attribution.rule and {', '.join(sorted(ALLOWED - {'attribution.rule'}))}"  # type: ignore[attr-defined]
-        if isinstance(node, ast.Name) and node.id in FORBIDDEN_NAMES:
-            yield f"line {node.lineno}: uses {node.id}: rules are pure functions"
-        if isinstance(node, ast.Attribute) and node.attr.startswith("__"):
-            yield f"line {node.lineno}: uses .{node.attr}: rules are pure functions"
+@contextmanager
+def _guarded(problems: list[Problem], path: Path, rule: str, lead: str, *, proven: bool) -> Iterator[None]:
+    """Whatever a rule file raises, or that it does not end, is the file's fault, and never ours. A Ctrl-C stays one."""
+    try:
+        with nullcontext() if proven else limited():
+            yield
+    except StuckError as error:
+        problems.append((str(path), rule, f"{lead}{error}"))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - see above
+        problems.append((str(path), rule, f"{lead}{told(error)}"))
+
+
+@contextmanager
+def _listed(module: types.ModuleType) -> Iterator[None]:
+    """`@dataclass` looks its module up among the loaded ones."""
+    sys.modules[module.__name__] = module
+    try:
+        yield
+    finally:
+        sys.modules.pop(module.__name__, None)
+
+
+def _taken(
+    rule: PythonRule, symptoms: Mapping[str, Symptom], path: Path, problems: list[Problem], *, proven: bool
+) -> list[PythonRule]:
+    """The rule, ready to use, where it is what it must be; it stays in the set when only its example fails."""
+    wrong = [] if proven else _misshapen(rule)
+    problems += [(str(path), str(rule.name), what) for what in wrong]
+    if wrong:
+        return []
+    ready = with_needles(rule, path, problems)
+    if not proven:
+        with _guarded(problems, path, rule.name, "example: ", proven=False):
+            problems += [(str(path), rule.name, what) for what in run_example(ready, symptoms)]
+    return [ready]
+
+
+def _misshapen(rule: PythonRule) -> list[str]:
+    """What the decorators' types say, for those who have no type checker."""
+    stages = _STAGES.get(rule.kind, ("",))
+    checks = (
+        (isinstance(rule.name, str), "name must be text"),
+        (rule.stage in stages, f"stage {rule.stage!r} is not one of {', '.join(stages)}"),
+        (isinstance(rule.example, Example), "example must be an Example"),
+        (isinstance(rule.trigger, str), "trigger must be text"),
+        (isinstance(rule.reads, tuple) and set(rule.reads) <= set(KINDS), f"reads must be a tuple of {', '.join(KINDS)}"),
+        (isinstance(rule.needles, tuple) and all(isinstance(n, str) for n in rule.needles), "needles must be a tuple of text"),
+    )
+    return [what for holds, what in checks if not holds]
 
 
 def with_needles(rule: PythonRule, path: Path, problems: list[Problem]) -> PythonRule:
@@ -92,51 +146,57 @@ def with_needles(rule: PythonRule, path: Path, problems: list[Problem]) -> Pytho
 
 
 def run_example(rule: PythonRule, symptoms: Mapping[str, Symptom]) -> list[str]:
-    """Problems of a rule's own example; empty where it does what it says."""
-    try:
-        got = _outcome(rule, rule.example, rule.example.given, symptoms)
-        quiet = _outcome(rule, rule.example, rule.example.quiet, symptoms) if rule.example.quiet else None
-    except KeyError as error:
-        return [f"example: {error} is no declared symptom"]
-    except Exception as error:  # noqa: BLE001 - the example shows the rule's own bug
-        return [f"example: {type(error).__name__}: {error}"]
+    """Problems of a rule's own example; empty where it does what it says. Raises whatever the rule does."""
+    given = [*rule.example.given, *rule.example.quiet]
+    named = {e.symptom for e in given} if rule.kind != "accumulator" else set()
+    if unknown := sorted(named - set(symptoms)):
+        return [f"example: {name!r} is no declared symptom" for name in unknown]
+    got, names = _outcome(rule, rule.example, rule.example.given, symptoms)
+    quiet, more = _outcome(rule, rule.example, rule.example.quiet, symptoms) if rule.example.quiet else (None, set())
     expect: Any = rule.example.expect
     want = dict(expect) if isinstance(expect, Mapping) else sorted(expect)
-    faults = [] if got == want else [f"example gives {got!r}, not {want!r}"]
+    faults = [f"example: {name!r} is no declared symptom" for name in sorted((names | more) - set(symptoms))]
+    if got != want:
+        faults.append(f"example gives {got!r}, not {want!r}")
     if quiet:
         faults.append(f"the quiet example gives {quiet!r}, not nothing")
     return faults
 
 
-def _outcome(rule: PythonRule, example: Example, given: tuple[Any, ...], symptoms: Mapping[str, Symptom]) -> Any:
+def _outcome(
+    rule: PythonRule, example: Example, given: tuple[Any, ...], symptoms: Mapping[str, Symptom]
+) -> tuple[Any, set[str]]:
+    """What comes out, in the words of `expect`, and the symptoms that it names."""
     if rule.kind == "accumulator":
-        return _accumulated(rule, given)
-    for e in given:
-        symptoms[e.symptom]
+        results = [sound(a, Accumulated) for a in _accumulated(rule, given)]
+        return sorted(a.symptom for a in results), {a.symptom for a in results}
     view = View(given, {}, symptoms, example_state(example), example.outcome, node=next((e.node for e in given), None))
     result = rule.function(view)
     if rule.kind == "collector":
-        return dict(result)
+        written(result)
+        return dict(result), set()
     by_id = {e.id: e for e in given}
-    return sorted(words(change, by_id) for change in result)
+    changes = [sound(change, *CHANGES) for change in result]
+    names = {c.symptom for c in changes if isinstance(c, Retag)} | {c.event.symptom for c in changes if isinstance(c, Add)}
+    return sorted(words(change, by_id) for change in changes), names
 
 
-def _accumulated(rule: PythonRule, given: tuple[str, ...]) -> list[str]:
+def _accumulated(rule: PythonRule, given: tuple[str, ...]) -> list[Any]:
     pattern = compile_pattern(rule.trigger)
-    found: list[str] = []
+    found: list[Any] = []
     open_one: Any = None
     for text in given:
         if open_one is not None and open_one.feed(text):
             continue
         if open_one is not None:
-            found += [a.symptom for a in open_one.result()]
+            found += open_one.result()
             open_one = None
         hit = pattern.search(text)
         if hit is not None:
             open_one = rule.function({k: v for k, v in hit.groupdict().items() if v is not None}, text)
     if open_one is not None:
-        found += [a.symptom for a in open_one.result()]
-    return sorted(found)
+        found += open_one.result()
+    return found
 
 
 def example_state(example: Example) -> State:

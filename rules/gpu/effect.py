@@ -9,7 +9,8 @@ from attribution.rule import Change, Demote, Event, Example, Retag, View, event,
 # Services, slots and monitors: they can be out of order for days without any job noticing.
 ASIDE = (
     "fm.down", "fm.restarted", "fm.fabric_state", "fm.partition", "fm.topology", "fm.version", "fm.inband", "imex.down",
-    "pcie.link_down", "amd.psp_smu", "gpu.lost_nvml", "gpu.reset_required", "gpu.count_mismatch", "gpu.api_mismatch", "nvl.bw_low",
+    "pcie.link_down", "amd.psp_smu", "gpu.lost_nvml", "gpu.reset_required", "gpu.count_mismatch", "gpu.api_mismatch", "gpu.not_taken",
+    "nvl.bw_low",
 )  # fmt: skip
 # What every failed job prints proves nothing about a device; a refused request for GPUs does.
 TELLING = ("slurm.launch_gres",)

@@ -61,3 +61,40 @@ def xid_of_another_job(view: View) -> Iterable[Change]:
         job = _neighbour_of(view, e)
         if job:
             yield Demote(event=e.id, reason=f"the process belongs to job {job}, which ran on the node at the same time")
+
+
+# Exceptions that no illegal access on a GPU makes a program raise.
+OF_THE_CODE = ("py.import", "py.syntax", "py.type_attr", "py.perm", "py.notfound", "py.argparse", "py.config_key")
+# Whatever a process says that met a fault of its GPU, or that died without a word.
+SHOWN = (
+    "cuda.*", "cublas.*", "cudnn.*", "nccl.*", "nat.*", "gpu.*", "nvl.*", "oom.*", "vllm.*", "slurm.task_killed",
+    "slurm.sigkill9", "py.runtime",
+)  # fmt: skip
+
+
+@filter_rule(
+    name="illegal-access-that-the-program-does-not-show",
+    stage="LATE",
+    example=Example(
+        given=(
+            event("gpu.mmu_fault", "n1", gpu="0000:3b:00", time=5.0),
+            event("py.type_attr", "n1", kind="app", line=9),
+        ),
+        expect=("demote gpu.mmu_fault",),
+        quiet=(
+            event("gpu.mmu_fault", "n1", gpu="0000:3b:00", time=5.0),
+            event("cuda.ima", "n1", kind="app", line=8),
+            event("py.type_attr", "n1", kind="app", line=9),
+        ),
+    ),
+)
+def illegal_access_that_the_program_does_not_show(view: View) -> Iterable[Change]:
+    """A program whose GPU met an illegal access says so or is killed; one that stops for a wrong key did not meet it."""
+    faults = view.of("gpu.mmu_fault", "gpu.gr_exception")
+    own = view.of(*OF_THE_CODE) if faults else []
+    if not own or any(e.kind == "app" for e in view.of(*SHOWN, live=False)):
+        return
+    for e in faults:
+        yield Demote(
+            event=e.id, reason="the program stopped for a reason of its code, and says nothing of its GPU", by=own[0].id
+        )

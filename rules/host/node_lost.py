@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribution.rule import Change, Demote, Event, Example, View, event, filter_rule
+from attribution.rule import Blame, Change, Demote, Event, Example, View, event, filter_rule, refiner
 
 LOST = (
     "slurm.node_fail",
@@ -161,3 +161,36 @@ def a_fault_that_the_node_survived(view: View) -> Iterable[Change]:
         )
         if not shown:
             yield Demote(event=e.id, reason="the node went on after it, and another cause was found", by=others[0].id)
+
+
+MANY = 3
+
+
+@refiner(
+    name="many-nodes-gone-at-once",
+    stage="FINAL",
+    example=Example(
+        given=(
+            event("slurm.unexpected_reboot", "n1", kind="slurmctld", time=100.0),
+            event("slurm.unexpected_reboot", "n2", kind="slurmctld", time=340.0),
+            event("slurm.unexpected_reboot", "n3", kind="slurmctld", time=341.0),
+        ),
+        expect=("blame nobody",),
+        quiet=(
+            event("slurm.unexpected_reboot", "n1", kind="slurmctld", time=100.0),
+            event("slurm.unexpected_reboot", "n2", kind="slurmctld", time=340.0),
+        ),
+    ),
+)
+def many_nodes_gone_at_once(view: View) -> Iterable[Change]:
+    """Three nodes or more that went within the time in which Slurm notices it: power, network or an update took them, and
+    the one that was noticed first is no more to blame than the others.
+    """
+    roots = [e for e in view.live() if view.role(e) == "root" and e.emit in ("bad_node", "bad_peers") and e.node]
+    gone = [e for e in roots if e.symptom in NOTICED and e.own_time and e.time is not None and e.kind != "record"]
+    nodes = sorted({e.node for e in gone if e.node})
+    if len(nodes) < MANY or any(e.symptom not in NOTICED for e in roots):
+        return
+    times = [e.time or 0.0 for e in gone]
+    if len({e.clock for e in gone}) == 1 and max(times) - min(times) <= LAG:
+        yield Blame(nodes=(), reason=f"{len(nodes)} nodes were lost together: no single node's fault")

@@ -310,3 +310,61 @@ def test_a_reader_that_leaves_is_no_fault():
         shell=True, capture_output=True, text=True, check=False, env={"PATH": os.environ["PATH"]},
     )  # fmt: skip
     assert done.stderr == ""
+
+
+ENDLESS = """
+from attribution.rule import Accumulated, Example, accumulator, filter_rule
+
+class Endless:
+    def __init__(self, line):
+        self.line = line
+
+    def feed(self, text):
+        try:
+            while "for ever" in text:
+                pass
+        except Exception:
+            return True
+        return False
+
+    def result(self):
+        return ()
+
+@accumulator(name="endless", trigger="^this goes on", reads=("app",), example=Example(given=("this goes on",), expect=()))
+def endless(fields, line):
+    return Endless(line)
+
+@filter_rule(name="also-endless", stage="LATE", example=Example(given=(), expect=()))
+def also_endless(view):
+    while view.attempt.cluster == "for ever":
+        pass
+    return ()
+"""
+
+
+@pytest.mark.parametrize("command", ["test", "analyze", "coverage"])
+def test_a_rule_that_does_not_end_on_its_input_ends_the_command(rules, tmp_path, monkeypatch, capsys, command):
+    monkeypatch.setattr("attribution.cli.watch.SECONDS", 0.4)
+    site, case = tmp_path / "site", tmp_path / "case"
+    site.mkdir()
+    case.mkdir()
+    (site / "x.py").write_text(ENDLESS)
+    attempt = {"cluster": "for ever", "job_id": "1", "state": "FAILED", "nodes": ["n1"]}
+    (case / "bundle.json").write_text(json.dumps({"schema": 1, "attempt": attempt, "sources": []}))
+    if command == "test":
+        answer = rules("test", "--rules", site, stdin=b"this goes on\nfor ever and ever\n")
+    elif command == "coverage":
+        answer = rules("coverage", case, "--rules", site)
+    else:
+        with pytest.raises(SystemExit) as raised:
+            run(["analyze", str(case), "--rules", str(site)])
+        answer = (raised.value.code, *capsys.readouterr())
+    function = "feed" if command == "test" else "also_endless"
+    assert answer == (2, "", f"sattrib: {site}/x.py: {function}: has not ended after 0.4 s of CPU on this input\n")
+
+
+def test_a_text_without_end_is_refused(rules, monkeypatch, tmp_path):
+    monkeypatch.setattr("attribution.cli.rules._MOST", 1000)
+    assert rules("test", "/dev/zero") == (2, "", "sattrib: /dev/zero: is longer than 0 MiB: give a part of it\n")
+    assert rules("test", stdin=b"x" * 1001)[0] == 2
+    assert rules("test", tmp_path)[2] == f"sattrib: {tmp_path}: can't be read: Is a directory\n"

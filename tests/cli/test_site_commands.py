@@ -106,6 +106,52 @@ def test_the_spool_and_trying_again(site, sattrib):
     assert site.left() == ["a.env"]
 
 
+def test_status_says_what_is_missing_and_what_to_do(site, sattrib, tmp_path):
+    site.spool.rename(tmp_path / "elsewhere")
+    code, out, err = sattrib("status")
+    assert code == 2
+    assert out.splitlines() == [
+        "worker    NOT RUNNING, never seen here; start it with: systemctl start sattrib",
+        f"spool     {site.spool} is missing: make it as docs/install-slurm.md says, or name another in [spool] dir",
+        f"archive   {site.archive_file} is missing: the worker makes it",
+    ]
+    assert (
+        err
+        == f"sattrib: {site.state}/status.json: is missing: the worker has not run here; start it with: systemctl start sattrib\n"
+    )
+    site.state.rename(tmp_path / "state elsewhere")
+    code, out, err = sattrib("status")
+    assert code == 2
+    assert f"state     {site.state} is missing: make it as docs/install-slurm.md says" in out
+    assert err == f"sattrib: {site.state}: is missing: the worker has not run here\n"
+    assert sattrib("status", "--json")[0] == 2
+
+
+def test_status_of_places_that_are_something_else(site, sattrib):
+    site.once()
+    site.archive_file.unlink()
+    site.archive_file.mkdir()
+    (site.state / "worker.lock").unlink()
+    code, out, err = sattrib("status")
+    assert (code, err) == (2, "")
+    assert "NOT RUNNING, last seen" in out
+    assert out.endswith(f"archive   {site.archive_file} is no regular file: name another in [archive] url\n")
+    (site.state / "worker.lock").symlink_to("/etc/passwd")
+    assert sattrib("status") == (
+        2,
+        "",
+        f"sattrib: {site.state}/worker.lock: can't be read: Too many levels of symbolic links\n",
+    )
+
+
+def test_status_of_a_worker_that_just_began(site, sattrib):
+    site.once()
+    (site.state / "status.json").unlink()
+    held = lock(site.state / "worker.lock")
+    assert "running, and has not yet written" in sattrib("status")[1]
+    os.close(held)
+
+
 def test_status_without_and_with_a_worker(site, sattrib):
     code, _, err = sattrib("status")
     assert code == 2

@@ -243,3 +243,52 @@ def test_the_last_year_of_the_calendar_does_not_crash():
         attempt=attempt(start="9999-12-31T23:50:00Z", end="9999-12-31T23:59:59Z"),
     )
     attribute(RULES, case, {"k": "Mar  2 04:18:00 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\n"})
+
+
+def test_what_a_source_keeps_is_bounded_whatever_stands_in_it(monkeypatch):
+    monkeypatch.setattr("attribution.engine.session.MOST_APP", 2000)
+    case = bundle(Source(path="a", kind="app", node="n1"), Source(path="k", kind="kern", node="n1"))
+    ranks = "".join(f"[rank{i}]: RuntimeError: number {i}\n" for i in range(9000))
+    late = "NVRM: GPU 0000:3b:00.0 is lost\n"
+    verdict = attribute(RULES, case, {"a": ranks, "k": late})
+    kept = [t for t in verdict.trail if t.stage == "EXTRACT" and t.symptom == "app.error"]
+    assert 2000 <= len(kept) <= 2100
+    (cover,) = [c for c in verdict.coverage if c.source == "a"]
+    assert (cover.state, cover.cut) == ("partial", ("error",))
+    assert str(9000 - 2000 - 20) in cover.reason
+    assert verdict.responsible_nodes == ("n1",)
+
+
+def test_a_flood_of_one_kind_leaves_room_for_another(monkeypatch):
+    monkeypatch.setattr("attribution.engine.session.MOST_OTHER", 1000)
+    rules = rule_set(
+        LOST,
+        symptom("gpu.noise", role="context"),
+        extractors=(
+            line_rule("lost", r"^NVRM: GPU (?P<gpu>\S+) is lost", "gpu.lost", ("is lost",), ("kern",)),
+            line_rule("noise", r"^noise of (?P<rank>\d+)", "gpu.noise", ("noise of",), ("kern",)),
+        ),
+    )
+    text = "".join(f"[rank{i}]: noise of {i}\n" for i in range(5000)) + "NVRM: GPU 0000:3b:00.0 is lost\n"
+    verdict = attribute(rules, bundle(Source(path="k", kind="kern", node="n1")), {"k": text})
+    assert verdict.responsible_nodes == ("n1",)
+
+
+@pytest.mark.parametrize(
+    ("line", "sure"),
+    [
+        ("Mar 02 04:18:00 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost", True),
+        ("Mar 02 04:18:00 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost[4711]: hello", False),
+        ("                    n1 kernel: NVRM: GPU 0000:3b:00.0 is lost", False),
+        ("NVRM: GPU 0000:3b:00.0 is lost", False),
+    ],
+)
+def test_a_journal_is_trusted_where_only_the_kernel_can_have_written_the_line(line, sure):
+    """Journald prints the pid of whoever sent a message, also after a tag that imitates the kernel's."""
+    rules = rule_set(
+        LOST, extractors=(line_rule("lost", r"NVRM: GPU (?P<gpu>\S+?) is lost", "gpu.lost", ("is lost",), ("journal",)),)
+    )
+    verdict = attribute(rules, bundle(Source(path="j", kind="journal", node="n1")), {"j": line + "\n"})
+    (drain,) = verdict.drain_suggestions
+    assert bool(drain.confirm) is not sure
+    assert (verdict.confidence == "high") is sure
