@@ -65,7 +65,7 @@ def _drain(node: str, proof: list[Event], ledger: Ledger, attempt: Attempt, symp
     job = re.sub(r"[^A-Za-z0-9_.+-]", "_", attempt.job_id)
     reason = f"[sattrib job={job} rule={rule}]"
     sure = any(trusted(e, ledger) for e in proof)
-    confirm = "" if sure else f"ssh {node} 'dmesg -T | grep -E \"NVRM|mlx5|AER|EDAC|amdgpu\" | tail -50'"
+    confirm = "" if sure else f"ssh {node} 'dmesg -T | grep -E \"NVRM|mlx5|AER|EDAC|MCE|amdgpu|i915|xe |habanalabs|nvme\" | tail -50'"
     return Drain(
         node=node, reason=reason, command=f"scontrol update NodeName={node} State=DRAIN Reason='{reason}'",
         proof=tuple(x for e in proof[:3] for x in e.evidence[:1]), confirm=confirm,

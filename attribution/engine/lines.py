@@ -1,7 +1,7 @@
 """What a line says beside its message: when, which node, which rank. Carriers are peeled off from the left.
 
 Shapes: kmsg, dmesg in its four forms, syslog (RFC 3164 and ISO), journalctl (short, json), Fabric Manager, slurmctld,
-c10d and glog, NCCL's `host:pid:tid [dev]`, UCX's and PMIx's `[host:pid:…]`, srun --label, torchrun's `[default3]:`,
+pdsh's and clush's `node: `, container runtimes' `stderr F`, c10d and glog, NCCL's `host:pid:tid [dev]`, UCX's and PMIx's `[host:pid:…]`, srun --label, torchrun's `[default3]:`,
 `[rank3]:`, Open MPI's `[1,3]<stderr>:`, vLLM's `(Worker_PP3 pid=…)`.
 """
 
@@ -40,6 +40,19 @@ _UCX_STAMP = re.compile(r"\[\d{10}\.\d{1,9}\] ")
 _SRUN = re.compile(r"srun: error: ([A-Za-z0-9][\w.-]{0,253}): tasks? ([\d,\-\[\]]{1,400}): ")
 _C10D_RANK = re.compile(r"(?:\[|\b)[Rr]ank (\d{1,7})\]")
 _TALOS = re.compile(r"kern: {1,9}\w{1,12}: \[")
+_FACILITY = r"(?:kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local\d)"
+_SEVERITY = r"(?:emerg|alert|crit|err|error|warn|warning|notice|info|debug)"
+# dmesg -x; syslog templates with the priority in words or in numbers; what a container's runtime puts before a line.
+_PRIORITY = re.compile(rf"{_FACILITY} {{0,6}}:{_SEVERITY} {{0,6}}: |{_FACILITY}\.{_SEVERITY} |(?:stdout|stderr) [FP] ")
+_NUMBER = re.compile(r"<\d{1,3}>(?:1 (?=\d{4}-))?")
+_WEEKDAY = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (?=\d{4}-|[A-Z][a-z]{2} {1,2}\d)")
+_ZONE_NAME = re.compile(r"[A-Z]{3,5} (?=[A-Za-z0-9_][\w.-]{0,253} )")
+_HOST_KERNEL = re.compile(r"([A-Za-z0-9_][\w.-]{0,253}) (?=kernel: )")
+_RFC5424 = re.compile(r"([A-Za-z0-9_][\w.-]{0,253}) kernel (?:-|\d{1,9}) \S{1,32} (?:-|\[[^\]]{0,400}\]) ")
+# A prefix that pdsh, clush or talosctl puts before each line counts only before something that is a log's own beginning.
+_FANNED = re.compile(
+    r"([A-Za-z0-9][\w.-]{0,253}): (?=\[ {0,9}\d{1,10}\.\d|\[[A-Z][a-z]{2} |[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:|\d{4}-\d\d-\d\d[T ]|kern: )"
+)
 _LEVEL = re.compile(r"(?:\[[A-Z]{3,8}\] {0,2})?(?:\[tid \d{1,9}\] )?")
 _HOST = re.compile(r"([A-Za-z0-9_][\w.-]{0,253}) ")
 _AFTER = re.compile(r"[\]:,]{0,2} {0,4}(?:[|] )?")
@@ -49,7 +62,7 @@ _QUOTED = re.compile(
     r"# \S|\++ (?!Exception Group)\S|(?:\w{1,20} ?[:=] ?)?Namespace\(|usage: |--[a-z][\w-]{0,60} {1,30}\S|\S{1,200}\.py::\w"
 )
 _SOURCE_FILES = (".py", ".cc", ".cpp", ".c", ".h", ".cu")
-_SHAPED = re.compile(r"[\[<(0-9A-Z{ ]")
+_SHAPED = re.compile(r"[\[<(0-9A-Z{ ]|[^\W\d_]{3,12}\.? {1,2}\d|[\w.-]{1,253}: [\[A-Z\d]|kern|std")
 
 
 def parse(text: str) -> Line:
@@ -85,7 +98,7 @@ class _Peeler:
         self.stream = ""
 
     def line(self) -> Line:
-        for _ in range(8):
+        for _ in range(12):
             if not self._step():
                 break
         body = self.text[self.at :].strip()
@@ -102,14 +115,25 @@ class _Peeler:
         if first == "[":
             return self._time_in_brackets() or self._label_in_brackets()
         if first.isdigit():
-            return self._iso() or self._kmsg() or self._slashed() or self._label() or self._nccl()
+            return (
+                self._iso() or self._kmsg() or self._slashed() or self._unix() or self._foreign_date() or self._label()
+                or self._nccl() or self._fanned() or self._host_and_kernel()
+            )  # fmt: skip
         if first == " ":
             return self._label() or self._blank()
         if first == "(":
             return self._worker()
         if first == "<":
-            return self._take(stamps.DELTA, lambda m: Stamp("delta", float(m[1]), 10.0**-6))
-        return self._syslog() or self._levelled() or self._kernel_tag() or self._nccl()
+            return self._skip(_NUMBER) or self._take(stamps.DELTA, lambda m: Stamp("delta", float(m[1]), 10.0**-6))
+        return (
+            self._syslog() or self._levelled() or self._kernel_tag() or self._nccl() or self._skip(_PRIORITY)
+            or self._foreign_date() or self._skip(_WEEKDAY) or self._fanned() or self._host_and_kernel()
+        )  # fmt: skip
+
+    def _skip(self, pattern: re.Pattern[str]) -> bool:
+        match = pattern.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+        return match is not None
 
     def _take(self, pattern: re.Pattern[str], make: object) -> bool:
         match = pattern.match(self.text, self.at)
@@ -166,18 +190,60 @@ class _Peeler:
         had_host = self.host is not None
         if not self._take(stamps.ISO, stamps.from_iso):
             return False
+        self._skip(_ZONE_NAME)
         # rsyslog's and journalctl's ISO lines carry the host before a `tag:`; a program's own lines don't.
         host = None if had_host else _HOST.match(self.text, self.at)
         if host and _tagged(self.text, host.end()):
             self.host, self.at = host[1], host.end()
+        elif host and (whole := _RFC5424.match(self.text, self.at)):
+            self.host, self.kernel, self.at = whole[1], True, whole.end()
         return True
 
     def _syslog(self) -> bool:
-        if not self._take(stamps.SYSLOG, stamps.from_syslog):
+        return self._take(stamps.SYSLOG, stamps.from_syslog) and self._host_after()
+
+    def _foreign_date(self) -> bool:
+        """Syslog's shape in another language or order; only with a host and a tag behind it."""
+        at, stamp = self.at, self.stamp
+        if not (
+            self._take(stamps.LOCAL, stamps.from_local) or self._take(stamps.CJK, stamps.from_local)
+            or self._take(stamps.DAY_FIRST, stamps.from_day_first)
+        ):  # fmt: skip
             return False
+        host = _HOST.match(self.text, self.at)
+        if host and _tagged(self.text, host.end()):
+            return self._host_after()
+        self.at, self.stamp = at, stamp
+        return False
+
+    def _unix(self) -> bool:
+        m = stamps.UNIX.match(self.text, self.at)
+        host = _HOST.match(self.text, m.end()) if m else None
+        if m is None or host is None or not _tagged(self.text, host.end()):
+            return False
+        self.stamp, self.at = self.stamp or stamps.from_unix(m), m.end()
+        return self._host_after()
+
+    def _host_after(self) -> bool:
+        """Take the host that follows a stamp."""
         host = _HOST.match(self.text, self.at)
         if host and self.host is None:
             self.host, self.at = host[1], host.end()
+        return True
+
+    def _fanned(self) -> bool:
+        m = _FANNED.match(self.text, self.at) if self.at == 0 else None
+        if m is None:
+            return False
+        self.host, self.at = m[1], m.end()
+        return True
+
+    def _host_and_kernel(self) -> bool:
+        """`n1 kernel: ` behind an uptime stamp or none."""
+        m = _HOST_KERNEL.match(self.text, self.at) if not self.kernel and not self.stream else None
+        if m is None:
+            return False
+        self.host, self.at = self.host or m[1], m.end()
         return True
 
     def _kmsg(self) -> bool:
@@ -231,7 +297,7 @@ class _Peeler:
 
 
 _PLUS = re.compile(r"\[ {0,9}\+(\d{1,10}\.\d{1,9})\]")
-_TAG = re.compile(r"[\w./@()-]{1,64}(?:\[\d{1,9}\])?:(?: |$)")
+_TAG = re.compile(rf"(?:{_FACILITY}\.{_SEVERITY} )?[\w./@()-]{{1,64}}(?:\[\d{{1,9}}\])?:(?: |$)")
 
 
 def _tagged(text: str, at: int) -> bool:

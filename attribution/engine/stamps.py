@@ -15,6 +15,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 Kind = Literal["wall", "naive", "yearless", "uptime", "delta"]
 MONTHS = {m: i for i, m in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)}
 _MON = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+# Other locales' months as journalctl and syslog print them, by their first letters; English ones are found by three.
+_LOCAL_MONTHS = (
+    "jan ene gen sty янв", "feb fév fev lut фев", "mar mär mrt мар", "apr avr abr kwi апр", "may mai mei maj mag мая май",
+    "jun juin giu cze июн", "jul juil lug lip июл", "aug aoû ago sie авг", "sep set wrz сен", "oct okt ott out paź окт",
+    "nov lis ноя", "dec déc dez dic des gru дек",
+)  # fmt: skip
+_LOCAL = {name: i for i, names in enumerate(_LOCAL_MONTHS, 1) for name in names.split()}
 LEAP_YEAR = 2000
 HALF_YEAR = 180 * 86400
 LATEST = 253_370_000_000.0  # late in 9998
@@ -32,10 +39,14 @@ class Stamp(NamedTuple):
 
 ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?: ?(Z|UTC|[+-]\d\d:?\d\d)(?!\d))?")
 SYSLOG = re.compile(rf"({_MON}) {{1,2}}(\d{{1,2}}) (\d\d):(\d\d):(\d\d)(?:\.(\d{{1,9}}))?")
+LOCAL = re.compile(r"([^\W\d_]{3,12})\.? {1,2}(\d{1,2})\.?,? (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
+CJK = re.compile(r"(\d{1,2})[月월] {1,2}(\d{1,2})[日일]? (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
+DAY_FIRST = re.compile(r"(\d{1,2})\.? ([^\W\d_]{3,12})[.,]{0,2} (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
+UNIX = re.compile(r"(1\d{9})\.(\d{1,9}) ")
 DMESG_T = re.compile(rf"\[(?:[A-Z][a-z]{{2}}) ({_MON}) {{1,2}}(\d{{1,2}}) (\d\d):(\d\d):(\d\d) (\d{{4}})\]")
 DMESG_E = re.compile(rf"\[({_MON}) ?(\d{{1,2}}) (\d\d):(\d\d)\]")
 FABRIC = re.compile(rf"\[({_MON}) {{1,2}}(\d{{1,2}}) (\d{{4}}) (\d\d):(\d\d):(\d\d)\]")
-UPTIME = re.compile(r"\[ {0,9}(\d{1,10}\.\d{1,9})\](?:\[ {0,9}[TC]\d{1,9}\])?")
+UPTIME = re.compile(r"\[ {0,9}(\d{1,10}\.\d{1,9})\](?: ?\[ {0,9}[TC]\d{1,9}\])?")
 DELTA = re.compile(r"[\[<] {0,9}\+? {0,9}(\d{1,10}\.\d{1,9})[\]>]")
 KMSG = re.compile(r"\d{1,4},\d{1,12},(\d{1,18}),[^;]{0,24};")
 C10D = re.compile(r"\[?([EWIF])(\d{3,4}) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
@@ -78,6 +89,29 @@ def yearless(month: int, day: int, clock: tuple[str, str, str], fraction: str | 
 def from_syslog(match: re.Match[str]) -> Stamp | None:
     mon, day, h, m, s, fraction = match.groups()
     return yearless(MONTHS[mon], int(day), (h, m, s), fraction)
+
+
+def _month(name: str) -> int | None:
+    """1 to 12 for a month's name in one of the languages of syslog's users, or its number."""
+    low = name.lower()
+    return _LOCAL.get(low[:4]) or _LOCAL.get(low[:3]) or (int(low) if low.isdecimal() else None)
+
+
+def from_local(match: re.Match[str]) -> Stamp | None:
+    """A syslog stamp in another language."""
+    mon, day, h, m, s, fraction = match.groups()
+    month = _month(mon)
+    return None if month is None else yearless(month, int(day), (h, m, s), fraction)
+
+
+def from_day_first(match: re.Match[str]) -> Stamp | None:
+    day, mon, h, m, s, fraction = match.groups()
+    month = _month(mon)
+    return None if month is None else yearless(month, int(day), (h, m, s), fraction)
+
+
+def from_unix(match: re.Match[str]) -> Stamp:
+    return Stamp("wall", float(f"{match[1]}.{match[2]}"), _grain(match[2]))
 
 
 def from_dated(match: re.Match[str]) -> Stamp | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from attribution.rule import Add, Change, Event, Example, Retag, View, collector, event, filter_rule
 
-LOST = ("nccl.peer_reset", "ucx.retry", "ucx.retry_roce")
+LOST = ("nccl.peer_reset", "ucx.retry", "ucx.retry_roce", "mpi.unreachable")
 
 
 def _far_end(found: list[Event]) -> str | None:

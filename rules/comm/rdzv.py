@@ -31,12 +31,13 @@ _REPEATS = re2.compile(
     ),
 )
 def port_in_use_and_yet_it_ran(view: View) -> Iterable[Change]:
-    """An agent tries to be the store's server and joins as a client where the port is taken: steps after it say that it ran.
+    """An agent tries to be the store's server and joins as a client where the port is taken, and asks again for a name that
+    it did not get: steps after it say that it ran.
 
     What was raised as an exception ended that process, whatever others printed later.
     """
     steps = view.of("app.progress", live=False)
-    for e in view.of("rdzv.addrinuse"):
+    for e in view.of("rdzv.addrinuse", "eth.dns"):
         if _RAISED.search(e.text):
             continue
         after = [s for s in steps if s.source == e.source and max(s.line, s.last_line) > e.line]
@@ -96,3 +97,20 @@ def port_in_use_after_a_restart(view: View) -> Iterable[Change]:
         first = failures.get(port.source)
         if first is not None and any(first.line < line < port.line for line in restarts.get(port.source, ())):
             yield Demote(event=port.id, reason="the ranks were started again after a failure", by=first.id)
+
+
+@filter_rule(
+    name="more-ranks-than-the-world",
+    stage="EARLY",
+    example=Example(
+        given=(event("rdzv.store_timeout", "n1", kind="app", line=5, world="2", came="4"),),
+        expect=("retag rdzv.store_timeout rdzv.too_many",),
+        quiet=(event("rdzv.store_timeout", "n1", kind="app", line=5, world="16", came="8"),),
+    ),
+)
+def more_ranks_than_the_world(view: View) -> Iterable[Change]:
+    """The barrier waits until exactly as many came as the world has: with more it never ends, however long it waits."""
+    for e in view.of("rdzv.store_timeout"):
+        world, came = e.fields.get("world", ""), e.fields.get("came", "")
+        if world.isdigit() and came.isdigit() and int(came) > int(world):
+            yield Retag(event=e.id, symptom="rdzv.too_many", reason=f"{came} ranks came to a world of {world}")

@@ -47,8 +47,8 @@ def progress_after(view: View, e: Event) -> Event | None:
 
 def was_before(e: Event, kill: float | None, lines: dict[str, Event]) -> bool:
     """Whether the event is clearly older than the end: by its own time, or by its place in the output."""
-    if e.own_time and e.clock == "wall" and e.time is not None:
-        return kill is not None and e.time <= kill - MARGIN
+    if e.own_time and e.clock == "wall" and e.time is not None and kill is not None:
+        return e.time <= kill - MARGIN
     mark = lines.get(e.source)
     return mark is not None and e.line < mark.line
 

@@ -11,6 +11,26 @@ REFERENCE = 1_772_425_000.0  # 2026-03-02
 
 SHAPES = [
     # (line, time, host, rank, body starts with)
+    ("kern  :err   : [ 4120.123456] NVRM: Xid", "uptime 4120.123456", None, None, "NVRM: Xid"),
+    ("kern  :warn  : [Mon Mar  2 04:18:56 2026] NVRM: Xid", "2026-03-02T04:18:56Z", None, None, "NVRM: Xid"),
+    ("Mon 2026-03-02 04:18:56 UTC n1 kernel: NVRM: Xid", "2026-03-02T04:18:56Z", "n1", None, "NVRM: Xid"),
+    ("Mon 2026-03-02 04:18:56 CET n1 kernel: NVRM: Xid", "2026-03-02T04:18:56Z", "n1", None, "NVRM: Xid"),
+    ("[4120.123456] n1 kernel: NVRM: Xid", "uptime 4120.123456", "n1", None, "NVRM: Xid"),
+    ("1772425136.000000 n1 kernel: NVRM: Xid", "2026-03-02T04:18:56Z", "n1", None, "NVRM: Xid"),
+    ("märz 02 04:18:56 n1 kernel: NVRM: Xid", "2026-03-02T04:18:56Z", "n1", None, "NVRM: Xid"),
+    ("mars 2 04:18:56 n1 kernel: NVRM: Xid", "2026-03-02T04:18:56Z", "n1", None, "NVRM: Xid"),
+    ("3月 02 04:18:56 n1 kernel: NVRM: Xid", "2026-03-02T04:18:56Z", "n1", None, "NVRM: Xid"),
+    ("02 Mar, 04:18:56 n1 kernel: NVRM: Xid", "2026-03-02T04:18:56Z", "n1", None, "NVRM: Xid"),
+    ("10.7.0.19: kern: warning: [2026-03-02T04:18:56Z]: NVRM: Xid", "2026-03-02T04:18:56Z", "10.7.0.19", None, "NVRM: Xid"),
+    ("<4>[ 4120.123456] NVRM: Xid", "uptime 4120.123456", None, None, "NVRM: Xid"),
+    ("<4>NVRM: Xid", None, None, None, "NVRM: Xid"),
+    ("<4>1 2026-03-02T04:18:56.000000+00:00 n1 kernel - - - NVRM: Xid", "2026-03-02T04:18:56Z", "n1", None, "NVRM: Xid"),
+    ("2026-03-02T04:18:56.000000000Z stderr F [4120.1] NVRM: Xid", "2026-03-02T04:18:56Z", None, None, "NVRM: Xid"),
+    ("[ 4120.123456] [C14] NVRM: Xid", "uptime 4120.123456", None, None, "NVRM: Xid"),
+    ("n1 kernel: NVRM: Xid", None, "n1", None, "NVRM: Xid"),
+    ("n1: [ 4120.123456] NVRM: Xid", "uptime 4120.123456", "n1", None, "NVRM: Xid"),
+    ("n1: Mar  2 04:18:56 n1 kernel: NVRM: Xid", "2026-03-02T04:18:56Z", "n1", None, "NVRM: Xid"),
+    ("2026-03-02 04:18:56 n1 kern.warning kernel: NVRM: Xid", "2026-03-02T04:18:56Z", "n1", None, "NVRM: Xid"),
     ("[ 5012345.678901] NVRM: Xid (PCI:0000:3b:00): 79", "uptime 5012345.678901", None, None, "NVRM: Xid"),
     ("[  123.456789][  T291] NVRM: hello", "uptime 123.456789", None, None, "NVRM"),
     ("Mar  2 04:18:56 gpu-a017 kernel: [5012345.678901] NVRM: Xid", "2026-03-02T04:18:56Z", "gpu-a017", None, "NVRM"),
@@ -173,3 +193,12 @@ def test_a_line_that_only_quotes(line):
 )
 def test_a_line_that_speaks_for_itself(line):
     assert not quoted(parse(line).body)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["loss 12 04:18:56 of 9", "step 10 12:00:01 done", "12 items 04:18:56 left", "note: [see below", "1772425136.5 seconds"],
+)
+def test_words_of_a_program_are_no_carrier(line):
+    found = parse(line)
+    assert (found.stamp, found.host, found.body) == (None, None, line)

@@ -1,7 +1,8 @@
 """Coverage-guided fuzzing of everything that reads hostile bytes: fuzz.py TARGET [-max_total_time=SECONDS …].
 
-Targets: lines, session, bundle, rules. Needs atheris; `make fuzz` runs each for a while. A finding is a crash with the
-input that caused it; it becomes a test.
+Targets: lines, session, bundle, rules. Needs atheris; `make fuzz` runs each for a while. It starts from the rules' samples
+and the cases, since no fuzzer guesses JSON, TOML or a traceback. A finding is a crash with the input that caused it; it
+becomes a test.
 """
 
 from __future__ import annotations
@@ -67,6 +68,39 @@ def fuzz_rules(data: bytes) -> None:
 
 TARGETS = {"lines": fuzz_lines, "session": fuzz_session, "bundle": fuzz_bundle, "rules": fuzz_rules}
 
+ROOT = Path(__file__).parents[2]
+MOST_SEEDS, SEED_SIZE = 400, 4096
+
+
+def seeds(target: str) -> list[bytes]:
+    """Inputs as they occur: the fuzzer changes them."""
+    samples = [line.encode() for rule in RULES.extractors if rule.metric is None for line in rule.match]
+    cases = sorted((ROOT / "tests/cases").iterdir())
+    if target == "lines":
+        return samples
+    if target == "session":
+        logs = [path.read_bytes()[:SEED_SIZE] for case in cases for path in sorted(case.glob("*.log"))]
+        return [bytes([number % len(KINDS)]) + text for number, text in enumerate(logs)]
+    if target == "bundle":
+        return [(case / "bundle.json").read_bytes() for case in cases if (case / "bundle.json").exists()]
+    texts = [path.read_bytes().replace(b"schema = 1", b"") for path in sorted((ROOT / "rules").glob("*/*.toml"))]
+    return [text[:SEED_SIZE].rpartition(b"\n[[")[0] for text in texts]
+
+
+def seeded(target: str) -> str:
+    """A directory with a few hundred seeds."""
+    folder, found = FOLDER / "seeds", seeds(target)
+    folder.mkdir()
+    for number, seed in enumerate(found[:: 1 + len(found) // MOST_SEEDS]):
+        (folder / str(number)).write_bytes(seed)
+    return str(folder)
+
+
 if __name__ == "__main__":
-    atheris.Setup([sys.argv[0], *sys.argv[2:]], TARGETS[sys.argv[1]])
+    corpus = [a for a in sys.argv[2:] if not a.startswith("-")]
+    # libFuzzer keeps what it finds in the first directory; without one it only reads the seeds.
+    folders = [*(corpus or [str(FOLDER / "found")]), seeded(sys.argv[1])]
+    (FOLDER / "found").mkdir()
+    options = [a for a in sys.argv[2:] if a.startswith("-")]
+    atheris.Setup([sys.argv[0], *options, *folders], TARGETS[sys.argv[1]])
     atheris.Fuzz()
