@@ -14,7 +14,7 @@ FRAME = re2.compile(r'^File "([^"]{1,400})", line (\d{1,7})(?:, in (.{1,120}))?'
 NAMED = re2.compile(
     r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
     r"(?:Error|Exception|Exit|Interrupt|Warning|Timeout|Iteration|Empty|Full|Failure|Unsupported|NotFound|Killed|Died|Group|Stop)"
-    r"(?:\(\w+\))?(?::|$)"
+    r"(?:\(\w+\)| \(see above for traceback\))?(?::|$)"
 )
 DOTTED = re2.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*(?:\(\w+\))?(?:: |:?$)")
 MARKS = re2.compile(r"^[~^ ]+$")
@@ -157,7 +157,7 @@ class Chain:
             later = self.done[number + 1 :]
             if later and (WRAPPED.search(said) or ECHO.search(said) or LOW_LEVEL.search(said)):
                 continue
-            if later and later[0][0] == "handling" and LOOKUP.match(said):
+            if later and later[0][0] == "handling" and LOOKUP.match(said) and not ECHO.search(later[0][1]):
                 continue
             return number
         return len(self.done) - 1

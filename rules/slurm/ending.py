@@ -247,7 +247,8 @@ def after_a_cancelled_step(view: View) -> Iterable[Change]:
     """In a cancelled attempt, what is printed after the first line that says so is teardown. (In others a step is also
     cancelled because one of its tasks had failed: then what follows may be the reason.)
     """
-    if view.state.kill_time is None:
+    ended = any(e.kind == "record" for e in view.of(*ENDINGS, "slurm.preempt", live=False))
+    if view.state.kill_time is None and not ended:
         return
     lines = marks(view)
     for e in view.live():

@@ -51,3 +51,46 @@ def overcome_at_the_start(view: View) -> Iterable[Change]:
         later = any(o.source == e.source and o.line >= step.line for o in others)
         if later or len(view.attempt.nodes) == 1:
             yield Demote(event=e.id, reason="the program was at work after it", by=step.id)
+
+
+@filter_rule(
+    name="ran-without-the-module",
+    stage="LATE",
+    example=Example(
+        given=(
+            event("slurm.module", None, kind="app", source="out", line=1),
+            event("py.value", None, kind="app", source="out", line=40),
+        ),
+        expect=("demote slurm.module",),
+        quiet=(
+            event("slurm.module", None, kind="app", source="out", line=1),
+            event("py.import", None, kind="app", source="out", line=4),
+        ),
+    ),
+)
+def ran_without_the_module(view: View) -> Iterable[Change]:
+    """A module that could not be loaded, and then a program that ran far enough to join a communicator, or to fail in a
+    way that has nothing to do with what the module brings.
+    """
+    for e in view.of("slurm.module"):
+        ran = next((c for c in view.of("nccl.*", "comm.*", live=False) if c.kind == "app" and after(c, e)), None)
+        other = next((o for o in view.live() if unrelated(view, o, e) and after(o, e)), None)
+        by = other or ran
+        if by is not None:
+            yield Demote(event=e.id, reason="the program ran without it", by=by.id)
+
+
+def after(later: Event, e: Event) -> bool:
+    return later.source != e.source or later.line > e.line
+
+
+def unrelated(view: View, other: Event, module: Event) -> bool:
+    """Whether it is the program's own failure, and none that a missing module brings about."""
+    return (
+        other.kind == "app"
+        and other.symptom not in START
+        and view.role(other) == "root"
+        and view.symptoms[other.symptom].domain == "application"
+        and not other.symptom.startswith(("slurm.", "py.notfound", "nat.glibc", "cuda."))
+        and not view.explains(module, other)
+    )

@@ -117,7 +117,7 @@ def another_nodes_line(view: View) -> Iterable[Change]:
 def older_jobs_output(view: View) -> Iterable[Change]:
     """What stands before the line that ended another job, in the same output file, was that job's."""
     ends: dict[str, int] = {}
-    for e in view.of("slurm.kill_notice", live=False):
+    for e in view.of("slurm.kill_notice", "slurm.step_cancel", live=False):
         if e.kind == "app" and e.fields.get("kill") == "no":
             ends[e.source] = max(ends.get(e.source, 0), e.line)
     for e in view.live():
