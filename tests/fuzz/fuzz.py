@@ -97,10 +97,11 @@ def seeded(target: str) -> str:
 
 
 if __name__ == "__main__":
-    corpus = [a for a in sys.argv[2:] if not a.startswith("-")]
-    # libFuzzer keeps what it finds in the first directory; without one it only reads the seeds.
-    folders = [*(corpus or [str(FOLDER / "found")]), seeded(sys.argv[1])]
-    (FOLDER / "found").mkdir()
+    folders = [a for a in sys.argv[2:] if not a.startswith("-")]
+    if not any(Path(f).is_file() for f in folders):
+        # libFuzzer keeps what it finds in the first directory, and only reads the others. A file is run again, alone.
+        (FOLDER / "found").mkdir()
+        folders = [*(folders or [str(FOLDER / "found")]), seeded(sys.argv[1])]
     options = [a for a in sys.argv[2:] if a.startswith("-")]
     atheris.Setup([sys.argv[0], *options, *folders], TARGETS[sys.argv[1]])
     atheris.Fuzz()
