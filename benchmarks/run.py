@@ -18,6 +18,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import msgspec
+
 from attribution import ruleset
 from attribution.bundle import Attempt, Bundle, Source
 from attribution.engine.match import Prefilter
@@ -154,6 +156,31 @@ def flood(rules: RuleSet, size: int) -> None:
             )
 
 
+def hostile(rules: RuleSet, size: int) -> None:
+    """What a user can print to cost the most: a million different errors, of one rank, of as many ranks, of every rule."""
+    del size
+    samples = sorted({s for r in rules.extractors if r.metric is None and "app" in r.reads for s in r.match if "\n" not in s})
+    shapes: dict[str, Callable[[int], str]] = {
+        "1,000,000 errors of one rank": lambda i: f"RuntimeError: failure number {i} of {i * 7919 % 10007}",
+        "1,000,000 errors of as many ranks": lambda i: f"[rank{i}]: RuntimeError: failure number {i}",
+        "1,000,000 lines of every app rule": lambda i: f"[rank{i % 512}]: {samples[i % len(samples)]} {i}",
+    }
+    for name, line in shapes.items():
+        folder = WORK / "hostile"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "x").write_text("".join(line(i) + "\n" for i in range(1_000_000)))
+        (folder / "bundle.json").write_bytes(
+            msgspec.json.encode(bundle(Source(path="x", kind="app", node="n1"), nodes=("n1", "n2")))
+        )
+        command = [str(Path(sys.executable).parent / "sattrib"), "analyze", str(folder), "--json"]
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        _, _, used = os.wait4(child.pid, 0)
+        child.returncode = 0
+        print(
+            f"{name:34} {'':12} {used.ru_utime + used.ru_stime:6.1f} s of CPU   {used.ru_maxrss / 1024:4.0f} MB peak   (under 300 MB)"
+        )
+
+
 def memory(rules: RuleSet, size: int) -> None:
     """Peak memory of a child that reads ten times `size` MB from a generator."""
     del rules
@@ -244,7 +271,15 @@ def startup(rules: RuleSet, size: int) -> None:
     )
 
 
-BENCHES = {"clean": clean, "noisy": noisy, "flood": flood, "memory": memory, "evidence": evidence, "startup": startup}
+BENCHES = {
+    "clean": clean,
+    "noisy": noisy,
+    "flood": flood,
+    "memory": memory,
+    "hostile": hostile,
+    "evidence": evidence,
+    "startup": startup,
+}
 
 
 def main() -> None:
