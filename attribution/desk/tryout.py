@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from attribution.bundle import Source
 from attribution.engine import lines
+from attribution.engine.lines import MAX_LINE
 from attribution.engine.match import Prefilter
 from attribution.engine.rules import Extractor, RuleSet, utf8
-from attribution.engine.source import MAX_LINE, SourceReader
+from attribution.engine.source import SourceReader
 from attribution.engine.stamps import Zone
 from attribution.model import KINDS, Frozen, SourceKind
 

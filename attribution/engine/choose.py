@@ -132,7 +132,9 @@ def second_sources(group: Group, ledger: Ledger) -> list[Event]:
             continue
         gone = ledger.demoted.get(event.id)
         by = ledger.events.get(gone.by or "") if gone else None
-        supports = gone is None or (by is not None and by.symptom == group.symptom.id)
+        supports = (
+            by is not None and by.symptom == group.symptom.id and gone is not None and gone.rule.startswith("edge:")
+        ) or (gone is None and ledger.symptoms[event.symptom].sub_domain == group.symptom.sub_domain)
         if supports and (event.node is None or not nodes or event.node in nodes):
             found.append(event)
     return found

@@ -44,6 +44,12 @@ def _span(seconds: float) -> str:
     return f"{abs(seconds):.0f} s {'earlier' if seconds > 0 else 'later'}"
 
 
+def _acquitted(by: str, ledger: Ledger) -> bool:
+    """Whether what set a cause aside shows that it did no harm (steps of the run, an answer), and is no cause above it."""
+    other = ledger.events.get(by)
+    return other is None or ledger.symptoms[other.symptom].role == "context"
+
+
 class _Causes:
     """Events that may explain others, by symptom and node. They stay explanations when they are effects themselves."""
 
@@ -53,7 +59,7 @@ class _Causes:
         self.all: dict[str, list[Event]] = {}
         for event in ledger.sorted():
             gone = ledger.demoted.get(event.id)
-            if gone is not None and (gone.by is None or gone.rule in NO_CAUSE):
+            if gone is not None and (gone.by is None or gone.rule in NO_CAUSE or _acquitted(gone.by, ledger)):
                 continue
             if event.emit == "info" or ledger.symptoms[event.symptom].role == "teardown":
                 continue
@@ -89,6 +95,13 @@ def _explained(event: Event, causes: _Causes, ledger: Ledger, rules: RuleSet) ->
             continue
         for cause in causes.near(symptom, scope, event):
             if cause.id == event.id or _depends(cause, event, ledger) or earlier(event, cause):
+                continue
+            if (
+                cause.kind == "app"
+                and event.kind in ("record", "slurmctld")
+                and ledger.symptoms[event.symptom].blames == "node"
+            ):
+                # Slurm's word that a node failed is not undone by what a program prints.
                 continue
             if scope == "gpu" and cause.symptom == event.symptom:
                 continue

@@ -39,6 +39,10 @@ class Place:
         if "node" not in hit.fields:
             return [self.node_of(hit, source)]
         found = {self.names.resolve(name) for name in split_hosts(hit.fields["node"])}
+        own = self.names.resolve(source.node)
+        if source.kind in ("kern", "syslog", "journal") and own is not None and found - {own, None}:
+            # Anyone on a node can write such a line there; the controller's own log is where it counts.
+            return [None]
         return [*sorted(n for n in found if n is not None)] or [None]
 
     def node_of(self, hit: Hit, source: Source) -> str | None:
@@ -129,6 +133,6 @@ def _event(hit: Hit, source: Source, place: Place, node: str | None, suffix: str
 
 def _rank(hit: Hit, source: Source) -> int | None:
     said = hit.fields.get("rank", "")
-    if said.isdigit() and len(said) < 8:
+    if said.isascii() and said.isdigit() and len(said) < 8:
         return int(said)
     return hit.rank if hit.rank is not None else source.rank

@@ -85,7 +85,10 @@ class Known:
         if prefix == mine:
             return True
         cut = prefix.rfind(b".") + 1
-        return cut > 0 and prefix[:cut] == mine[:cut] and prefix[cut:].lstrip(_DIGITS) == mine[cut:].lstrip(_DIGITS)
+        if cut == 0 or prefix[:cut] != mine[:cut] or prefix[cut:].lstrip(_DIGITS) != mine[cut:].lstrip(_DIGITS):
+            return False
+        # What stands behind the last dot must be a time's fraction: a host's address ends in a dot and digits too.
+        return mine[cut - 4 : cut - 3] == b":" or mine[: cut - 1].rpartition(b"[")[2].strip(_DIGITS + b" ") == b""
 
     def again(self, number: int, raw: bytes) -> None:
         for hit in self.hits:

@@ -65,7 +65,7 @@ class Hit:
     def again(self, line: int, parsed: Line, text: str) -> None:
         self.count += 1
         self.last = parsed.stamp or self.last
-        self.texts[1:] = [(line, text)]
+        self.texts[1:] = [(line, text[:SHORT])]
 
 
 class Kept:
@@ -102,7 +102,8 @@ class Kept:
 
     def _count(self, hit: Hit) -> None:
         self._held += 1
-        self._chars += len(hit.texts[0][1])
+        text = hit.texts[0][1]
+        self._chars += len(text) if text.isascii() else 4 * len(text)
 
     def late(self) -> list[Hit]:
         """The last hits of what was beyond a cap."""

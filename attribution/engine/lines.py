@@ -15,6 +15,8 @@ import msgspec
 from attribution.engine import stamps
 from attribution.engine.stamps import Stamp
 
+MAX_LINE = 8192
+
 
 class Line(NamedTuple):
     """`body` is the message. `host` is the name that the line itself gives, `rank` the one it gives (label or text)."""
@@ -314,7 +316,11 @@ def _journal_json(text: str) -> Line | None:
     if not isinstance(message, str):
         return None
     micro = record.get("__REALTIME_TIMESTAMP")
-    stamp = Stamp("wall", int(micro) / 1e6, 1e-6) if isinstance(micro, str) and micro.isdigit() and len(micro) < 20 else None
+    stamp = (
+        Stamp("wall", int(micro) / 1e6, 1e-6)
+        if isinstance(micro, str) and micro.isascii() and micro.isdigit() and len(micro) < 20
+        else None
+    )
     host = record.get("_HOSTNAME")
     tag = record.get("SYSLOG_IDENTIFIER")
     kernel = record.get("_TRANSPORT") == "kernel"

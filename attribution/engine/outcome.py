@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from attribution.bundle import Attempt
 from attribution.engine.choose import Blamed, Choice, Group, blame, second_sources
+from attribution.engine.hits import SHORT
 from attribution.engine.ledger import ORDER, Ledger
-from attribution.engine.lines import parse
+from attribution.engine.lines import MAX_LINE, parse
 from attribution.engine.record import base_state, clean_success
 from attribution.model import (
     NODE_LOGS,
@@ -134,7 +135,7 @@ def terminal_state(attempt: Attempt, first: Group | None, ledger: Ledger) -> Ter
 
 def trusted(event: Event, ledger: Ledger) -> bool:
     """Whether users can't have written this event's line."""
-    if event.kind == "journal" and ledger.symptoms[event.symptom].blames != "nothing":
+    if event.kind == "journal" and ledger.symptoms[event.symptom].domain != "application":
         return _kernels(event.text)
     return event.kind in TRUSTED or (ledger.state.trusted_files and event.kind in ("kern", "syslog"))
 
@@ -142,10 +143,18 @@ def trusted(event: Event, ledger: Ledger) -> bool:
 def _kernels(text: str) -> bool:
     """Whether a journal's line is the kernel's own. journald prints the sender's pid with whatever came over its socket:
     `kernel[77]: …` is a user's, and so is a tag that itself reads `kernel: NVRM: …` and ends in `[77]: `. A message's
-    further lines are indented. (systemd, src/shared/logs-show.c)
+    further lines are indented. A line that was cut may have lost its pid. (systemd, src/shared/logs-show.c)
     """
     line = parse(text)
-    return line.kernel and not text[:1].isspace() and _SENDER.search(line.body) is None
+    if text.startswith('{"'):
+        return line.kernel
+    whole = len(text) not in (SHORT, MAX_LINE) and "\x1b" not in text and not text[:1].isspace()
+    return line.kernel and whole and " kernel: " in text and _SENDER.search(text) is None
+
+
+def _sources_of(events: tuple[Event, ...], ledger: Ledger) -> set[str]:
+    """Kinds of source that speak for it; what one datagram to the system's log can write in several files counts once."""
+    return {"syslog" if e.kind in ("kern", "syslog", "journal") and not trusted(e, ledger) else e.kind for e in events}
 
 
 def _confidence(ledger: Ledger, group: Group, blamed: Blamed, coverage: tuple[Coverage, ...]) -> Confidence:
@@ -164,9 +173,12 @@ def _confidence(ledger: Ledger, group: Group, blamed: Blamed, coverage: tuple[Co
         if second_sources(group, ledger):
             return "medium" if unread and device else "high"
         return "low" if unread and device else "medium"
-    strong = any(trusted(e, ledger) and (e.stated or e.own_time or e.kind == "record") for e in events)
+    strong = any(
+        trusted(e, ledger) and (e.stated or e.own_time or e.kind == "record") and e.fields.get("named_by") != "srun"
+        for e in events
+    )
     # Where a node is to blame and none could be named, any node's unread log may be the one that matters.
     own_unread = [c for c in unread if group.symptom.blames != "nothing" and (not blamed.nodes or c.node in blamed.nodes)]
-    if (strong or len({e.kind for e in events}) > 1 or second_sources(group, ledger)) and not own_unread:
+    if (strong or len(_sources_of(events, ledger)) > 1 or second_sources(group, ledger)) and not own_unread:
         return "high"
     return "medium"

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 
 from attribution.engine import lines
 from attribution.engine.hits import DISTINCT, LAST, RAW_LINES
+from attribution.engine.lines import MAX_LINE
 from attribution.engine.rules import RuleSet
-from attribution.engine.source import LOOK_BACK, MAX_LINE, MAX_TAIL, TAIL_KEPT
+from attribution.engine.source import LOOK_BACK, MAX_TAIL, TAIL_KEPT
 from attribution.model import Frozen
 
 SELECTED_MOST = 16 << 20

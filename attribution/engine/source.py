@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from types import MappingProxyType
@@ -11,17 +12,16 @@ from attribution.bundle import Source
 from attribution.engine import lines
 from attribution.engine.flood import Floods, Repeats
 from attribution.engine.hits import MOST_APP, Hit, Kept, Open
-from attribution.engine.lines import Line
+from attribution.engine.lines import MAX_LINE, Line
 from attribution.engine.match import Prefilter
 from attribution.engine.rules import Matcher, RuleSet, utf8
 from attribution.engine.stamps import Stamp, Zone
 from attribution.rule import Accumulated, sound, told
 
-MAX_LINE = 8192
 MAX_TAIL = 1 << 20
 GAP = 600.0
 MAX_SEEN = 4096
-LOOK_BACK = 40
+LOOK_BACK, HEAD, FIRST_LINES = 40, 400, 200
 MAX_ACCUMULATORS = 400
 TAIL_KEPT = 256 * 1024
 CHUNK = 4 << 20
@@ -38,23 +38,24 @@ class SourceReader:
         self._matchers: dict[str, Matcher] = rules.matchers
         self._kept = Kept(most)
         self.bytes = self.lines = 0
-        self.first_stamp: Stamp | None = None
-        self.last_stamp: Stamp | None = None
         self.cut_lines = 0
         self.crashes: list[tuple[str, str]] = []
         self.rank_hosts: dict[int, set[str]] = {}
-        self.dated: Stamp | None = None
         self.tail = b""
         self._pending = b""
-        self._skipping = False
-        self._seen: dict[tuple[str, str | None, int | None], list[Hit]] = {}
+        self._seen: dict[tuple[str, str | None, int | None, bool], list[Hit]] = {}
         self._open: list[Open] = []
         self._started = 0
         self._repeats = Repeats(self._crosses)
         self._floods = Floods()
         self._keeps_tail = bool(rules.progress(source.kind))
-        # Where in the chunk the last candidate stood, and the time that counted there.
-        self._stamp_at: tuple[int, Stamp | None] = (-1, None)
+        # The line that was asked for its time last, the time that counted there, and the line that gave it.
+        self._timed: tuple[int, Stamp | None, int] = (0, None, 0)
+        # The beginnings of the last lines before the block at hand: where blocks end must not change what is found.
+        self._heads: deque[bytes] = deque(maxlen=LOOK_BACK)
+        self._first: Stamp | None = None
+        self._first_hit: Stamp | None = None
+        self._first_left = FIRST_LINES
 
     # ---- bytes ------------------------------------------------------------------------------------------------------
 
@@ -74,24 +75,22 @@ class SourceReader:
 
     def _skip_long_line(self) -> None:
         """A line that never ends: its head is kept, the rest is not held in memory."""
-        if not self._skipping:
-            self.cut_lines += 1
-        self._pending, self._skipping = self._pending[:MAX_LINE], True
+        self._pending = self._pending[: MAX_LINE + 1]
 
     def _whole(self, block: bytes) -> None:
         """Lines to their end. A run of repeated lines is counted before any needle is looked for."""
-        self._skipping = False
         at = 0
         while at < len(block):
             number = self.lines + 1
             if not self._open:
-                at, number = self._repeats.run(block, at, number)
-                self.lines = number - 1
+                ran, number = self._repeats.run(block, at, number)
+                self._note_lines(block, at, ran)
+                at, self.lines = ran, number - 1
             stop = block.find(b"\n", at + CHUNK) + 1 or len(block)
             chunk = block[at:stop] if at or stop < len(block) else block
             if chunk:
                 self.lines = self._chunk(chunk, number) - 1
-                self._note_edges(chunk)
+                self._note_lines(block, at, stop)
             at = stop
         if self._keeps_tail:
             self.tail = block[-TAIL_KEPT:] if len(block) >= TAIL_KEPT else (self.tail + block)[-TAIL_KEPT:]
@@ -99,7 +98,6 @@ class SourceReader:
     def _chunk(self, block: bytes, number: int) -> int:
         """Find and read the candidates of whole lines; returns the number of the line after them."""
         at, skip = 0, [0]
-        self._stamp_at = (-1, self.last_stamp)
         for start, end, names in self._prefilter.candidates(block, skip):
             if self._open:
                 number = self._feed(block, at, start, number)
@@ -120,22 +118,35 @@ class SourceReader:
             number, at = self._feed(block, at, len(block), number), len(block)
         return number + block.count(b"\n", at) + (0 if block.endswith(b"\n") else 1)
 
-    def _note_edges(self, block: bytes) -> None:
-        """First and last time stamp seen, for coverage."""
-        if self.first_stamp is None:
-            self.first_stamp = self._first_of(block[: 16 * 1024].split(b"\n"))
-        self.last_stamp = self._first_of(reversed(block[-16 * 1024 :].split(b"\n"))) or self.last_stamp
+    def _note_lines(self, block: bytes, start: int, stop: int) -> None:
+        """Note the time of the source's first lines, and the beginnings of its last ones."""
+        at = start
+        while self._first_left > 0 and self._first is None and at < stop:
+            end = block.find(b"\n", at, stop)
+            self._first = _stamp_of(block[at : min(at + HEAD, stop if end < 0 else end)])
+            at, self._first_left = stop if end < 0 else end + 1, self._first_left - 1
+        found: list[bytes] = []
+        end = stop - 1 if block[start:stop].endswith(b"\n") else stop
+        while end >= start and stop > start and len(found) < LOOK_BACK:
+            begin = block.rfind(b"\n", start, end) + 1 or start
+            found.append(block[begin : min(end, begin + HEAD)])
+            end = begin - 1
+        self._heads.extend(reversed(found))
 
-    def _first_of(self, raw: Any) -> Stamp | None:
-        for count, line in enumerate(raw):
-            if count > LOOK_BACK:
-                return None
-            stamp = lines.only_stamp(line[:400].decode("utf-8", "replace"))
-            if stamp is not None and stamp.kind != "delta":
-                if stamp.kind in ("wall", "naive"):
-                    self.dated = self.dated or stamp
-                return stamp
-        return None
+    @property
+    def first_stamp(self) -> Stamp | None:
+        """The first time that the first lines say, else the first line that a rule wanted."""
+        return self._first or self._first_hit
+
+    @property
+    def last_stamp(self) -> Stamp | None:
+        """The last time that the last lines say."""
+        return next((stamp for head in reversed(self._heads) if (stamp := _stamp_of(head)) is not None), None)
+
+    @property
+    def dated(self) -> Stamp | None:
+        """A stamp that says its year, if the first or the last one does."""
+        return next((s for s in (self.first_stamp, self.last_stamp) if s is not None and s.kind in ("wall", "naive")), None)
 
     # ---- lines ------------------------------------------------------------------------------------------------------
 
@@ -151,10 +162,12 @@ class SourceReader:
             self.rank_hosts.setdefault(parsed.rank, set()).add(parsed.host)
         stamp = parsed.stamp
         if stamp is None:
-            parsed = parsed._replace(stamp=self._stamp_before(block, start))
-        self._stamp_at = (start, parsed.stamp)
+            parsed = parsed._replace(stamp=self._stamp_before(block, start, number))
+        else:
+            self._timed = (number, stamp, number)
+            self._first_hit = self._first_hit or stamp
         consumed = bool(self._open) and self._offer(parsed, text)
-        key = (parsed.body, parsed.host, parsed.rank)
+        key = (parsed.body, parsed.host, parsed.rank, parsed.kernel)
         known = self._seen.get(key)
         if known is None:
             known = self._recognise(parsed, text, number, names, consumed)
@@ -170,21 +183,28 @@ class SourceReader:
             self._repeats.remember(raw, parsed, names, known)
         self._start_accumulators(parsed, text, number, names)
 
-    def _stamp_before(self, block: bytes, start: int) -> Stamp | None:
-        """The time of the last line before this one that has one; what was looked at for an earlier line is known."""
-        known, stamp = self._stamp_at
-        at = start
-        for _ in range(LOOK_BACK):
-            if at == 0:
-                return stamp
-            begin = block.rfind(b"\n", 0, at - 1) + 1
-            if begin == known:
-                return stamp
-            found = lines.only_stamp(block[begin : min(at - 1, begin + 400)].decode("utf-8", "replace"))
-            if found is not None and found.kind != "delta":
-                return found
-            at = begin
-        return None
+    def _stamp_before(self, block: bytes, start: int, number: int) -> Stamp | None:
+        """The time of the last of the 40 lines before this one that has one; what was looked at once is not again."""
+        looked, stamp, giver = self._timed
+        at, heads = start, reversed(self._heads)
+        for line in range(number - 1, max(number - LOOK_BACK, 1) - 1, -1):
+            if line == looked:
+                break
+            if at > 0:
+                begin = block.rfind(b"\n", 0, at - 1) + 1
+                head, at = block[begin : min(at - 1, begin + HEAD)], begin
+            else:
+                head = next(heads, b"")
+            found = _stamp_of(head)
+            if found is not None:
+                stamp, giver = found, line
+                break
+        else:
+            stamp = None
+        if number - giver > LOOK_BACK:
+            stamp = None
+        self._timed = (number, stamp, giver)
+        return stamp
 
     def _recognise(self, parsed: Line, text: str, number: int, names: tuple[str, ...], consumed: bool) -> list[Hit]:
         found: list[Hit] = []
@@ -351,6 +371,12 @@ class SourceReader:
                     left.remove(matcher)
             number -= 1
         return found
+
+
+def _stamp_of(head: bytes) -> Stamp | None:
+    """The time that a line says for itself, from its beginning."""
+    stamp = lines.only_stamp(head.decode("utf-8", "replace"))
+    return None if stamp is None or stamp.kind == "delta" else stamp
 
 
 def _body(parsed: Line, text: str) -> str:

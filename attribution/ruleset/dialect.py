@@ -22,6 +22,7 @@ MODULE = "sattrib_rules_"
 PUBLIC: Mapping[str, frozenset[str]] = {
     "attribution.rule": frozenset(rule.__all__),
     "__future__": frozenset({"annotations"}),
+    "bisect": frozenset({"bisect_left", "bisect_right"}),
     "collections.abc": frozenset(import_module("collections.abc").__all__),
     "dataclasses": frozenset({"dataclass", "field", "replace"}),
     "functools": frozenset({"cache", "cached_property", "cmp_to_key", "lru_cache", "partial", "reduce"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 
 from attribution.rule import Change, Demote, Event, Example, Retag, View, event, filter_rule
@@ -37,12 +38,19 @@ def went_on(view: View) -> Iterable[Change]:
     for e in view.of("app.progress"):
         steps.setdefault(e.source, []).append(e)
     least = 0 if base_state(view) in ENDED else STEPS_AFTER
-    deaths = view.of("slurm.task_exit", "pt.childfailed", "nat.segv", "nat.abort", "nat.sigkill")
+    deaths: dict[str, list[tuple[int, str]]] = {}
+    for d in view.of("slurm.task_exit", "pt.childfailed", "nat.segv", "nat.abort", "nat.sigkill"):
+        deaths.setdefault(d.source, []).append((d.line, d.id))
+    for lines in deaths.values():
+        lines.sort()
     for e in view.of(*OURS):
         if e.kind != "app" or view.role(e) in ("context", "teardown"):
             continue
+        of_source = deaths.get(e.source, [])
+        after = of_source[bisect_left(of_source, (e.last_line, "")) :][:2]
+        death = next((line for line, name in after if name != e.id), None)
         for later in steps.get(e.source, ()):
-            died = any(d.source == e.source and e.last_line <= d.line < later.line and d.id != e.id for d in deaths)
+            died = death is not None and death < later.line
             if not died and same_process(e, later) and (by_time(e, later) or by_steps(e, later, least)):
                 yield Demote(event=e.id, reason=f"the run went on after it (progress at line {later.line})", by=None)
                 break

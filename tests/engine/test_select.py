@@ -8,9 +8,9 @@ import pytest
 
 from attribution import ruleset
 from attribution.bundle import Attempt, Bundle, Source
+from attribution.engine.lines import MAX_LINE
 from attribution.engine.select import Selector, as_text, select
 from attribution.engine.session import Session
-from attribution.engine.source import MAX_LINE
 
 XID = b"NVRM: Xid (PCI:0000:3b:00): 79, pid=1, name=python, GPU has fallen off the bus."
 

@@ -292,3 +292,56 @@ def test_a_journal_is_trusted_where_only_the_kernel_can_have_written_the_line(li
     (drain,) = verdict.drain_suggestions
     assert bool(drain.confirm) is not sure
     assert (verdict.confidence == "high") is sure
+
+
+PIECES = (
+    "nothing to see\n" * 45,
+    "nothing to see\n" * 7,
+    "Mar  2 04:18:00 n1 kernel: usb 1-1: new device\n",
+    "Mar  2 04:18:01 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\n",
+    "NVRM: GPU 0000:3b:00.0 is lost\n",
+    "NVRM: GPU 0000:4c:00.0 is lost\n",
+    "Mar  2 04:40:00 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\n" * 3,
+    "x" * 9000 + "\n",
+    "2026-03-02T04:20:00Z n1 kernel: fine\n",
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=12), st.lists(st.integers(1, 700), min_size=1, max_size=6))
+def test_where_blocks_end_changes_nothing(pieces, sizes):
+    case = bundle(Source(path="k", kind="kern", node="n1"))
+    text = "".join(pieces).encode()
+    session, at, turn = Session(RULES, case), 0, 0
+    while at < len(text):
+        size = sizes[turn % len(sizes)]
+        session.ingest("k", text[at : at + size])
+        at, turn = at + size, turn + 1
+    session.ingest("k", b"", last=True)
+    assert msgspec.json.encode(session.attribute(explain=True)) == msgspec.json.encode(attribute(RULES, case, {"k": text}))
+
+
+def test_a_time_counts_for_forty_lines_and_no_further():
+    case = bundle(Source(path="k", kind="kern", node="n1"))
+    for between, seen in ((39, True), (40, False)):
+        text = "2026-03-02T04:18:00Z n1 kernel: fine\n" + "noise\n" * between + "NVRM: GPU 0000:3b:00.0 is lost\n"
+        (symptom_seen,) = attribute(RULES, case, {"k": text}).symptoms
+        assert (symptom_seen.first_seen is not None) is seen
+
+
+def test_addresses_that_end_in_digits_are_no_fraction_of_a_second():
+    made = bundle(
+        Source(path="k", kind="syslog"),
+        attempt=attempt(nodes=("n1", "n2"), node_addresses={"n1": "10.0.0.1", "n2": "10.0.0.2"}),
+    )
+    rules = rule_set(
+        LOST, extractors=(line_rule("lost", r"^NVRM: GPU (?P<gpu>\S+) is lost", "gpu.lost", ("is lost",), ("syslog",)),)
+    )
+    text = "".join(f"Mar  2 04:10:00 10.0.0.{1 + i % 2} kernel: NVRM: GPU 0000:3b:00.0 is lost\n" for i in range(9))
+    assert attribute(rules, made, {"k": text}).responsible_nodes == ("n1", "n2")
+
+
+def test_digits_that_are_no_ascii_crash_nothing():
+    case = bundle(Source(path="a", kind="app", node="n1"))
+    verdict = attribute(RULES, case, {"a": '{"MESSAGE":"x","__REALTIME_TIMESTAMP":"²"}\nRuntimeError: boom\n'})
+    assert verdict.domain == "application"
