@@ -31,7 +31,7 @@ from attribution.ruleset.files import (
 from attribution.ruleset.limits import StuckError, limited
 
 BLAMING = frozenset({"hardware", "network", "platform"})
-IMPORTED_RANK = 999
+WEAKEST, IMPORTED_RANK = 899, 999
 FILE_SECONDS = 20.0
 MOST_RULES = 10_000
 MOST_INSTRUCTIONS = 100_000
@@ -72,9 +72,11 @@ class Draft:
             self.problems.append((str(path), "", what))
         return full
 
-    def add_symptom(self, table: SymptomTable, path: Path) -> None:
+    def add_symptom(self, table: SymptomTable, path: Path, weakest: int = WEAKEST) -> None:
         if self._is_full(path):
             return
+        if not 0 <= table.rank <= weakest:
+            self.problems.append((str(path), table.id, f"rank {table.rank} is not between 0 and {weakest}"))
         if table.id in self.symptoms:
             self.problems.append((str(path), table.id, f"symptom is declared twice (also in {self.symptoms[table.id].file})"))
             return
@@ -368,4 +370,4 @@ def _imported_symptom(draft: Draft, file: ImportedFile, symptom: str, path: Path
     else:
         values = {k: getattr(place, k) for k in type(place).__struct_fields__ if k != "says"}
         table = SymptomTable(id=symptom, says=place.says or symptom, **values)
-    draft.add_symptom(table, path)
+    draft.add_symptom(table, path, IMPORTED_RANK)

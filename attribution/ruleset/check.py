@@ -33,8 +33,6 @@ def symptom_problems(symptoms: Mapping[str, Symptom], names: Iterable[str]) -> l
             found.append((symptom.file, symptom.id, "id, says, aliases and refs are one line of visible characters"))
         if not _SUB.fullmatch(symptom.sub_domain):
             found.append((symptom.file, symptom.id, f"sub_domain {symptom.sub_domain!r} must be lower-case with _"))
-        if not 0 <= symptom.rank <= 999:
-            found.append((symptom.file, symptom.id, f"rank {symptom.rank} is not between 0 and 999"))
         for edge in symptom.explains:
             if not _matches(edge.symptom, known):
                 found.append((symptom.file, symptom.id, f"explains {edge.symptom}: no such symptom"))

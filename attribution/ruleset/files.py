@@ -161,7 +161,7 @@ class MappedSymptom(Strict, frozen=True, kw_only=True):
     domain: Domain
     sub_domain: str
     role: Role = "root"
-    rank: int = 900
+    rank: Annotated[int, Meta(ge=0, le=999)] = 900
     advice: Action = "ask"
     owner: Owner = "ask"
     blames: Literal["node", "peers", "nothing", ""] = ""

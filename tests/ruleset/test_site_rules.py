@@ -63,6 +63,8 @@ def test_a_good_file_loads_and_changes_the_hash(tmp_path):
         (('reads = ["syslog"]', 'reads = ["sylog"]'), "'sylog' is no source kind"),
         (("rank = 5", 'rank = "5"'), "Expected `int`"),
         (("rank = 5", "rank = 5\nrnak = 6"), "rnak"),
+        (("rank = 5", "rank = 900"), "site.leak: rank 900 is not between 0 and 899"),
+        (("rank = 5", "rank = -1"), "site.leak: rank -1 is not between 0 and 899"),
         (('role = "root"', 'role = "cause"'), "role"),
         (('name = "site-leak"', 'name = "xid"'), "used twice"),
         (("schema = 1", "schema = 2"), "schema = 2 is not known"),
