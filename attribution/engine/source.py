@@ -15,7 +15,7 @@ from attribution.engine.lines import Line
 from attribution.engine.match import Prefilter
 from attribution.engine.rules import Matcher, RuleSet, utf8
 from attribution.engine.stamps import Stamp, Zone
-from attribution.rule import Accumulated, sound, told
+from attribution.rule import Accumulated, listed, sound, told
 
 MAX_LINE = 8192
 MAX_TAIL = 1 << 20
@@ -271,7 +271,7 @@ class SourceReader:
         return taken
 
     def _close(self, one: Open) -> None:
-        results = self._guard(one.name, lambda: tuple(sound(r, Accumulated) for r in one.lines.result())) or ()
+        results = self._guard(one.name, lambda: tuple(sound(r, Accumulated) for r in listed(one.lines.result()))) or ()
         for number, result in enumerate(results):
             fields = {**one.hit.fields, **result.fields}
             hit = Hit(
