@@ -5,6 +5,9 @@ Anything else that escapes is a bug: the CLI turns it into exit 70 with a report
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 
 class SattribError(Exception):
     """A problem that one clear line explains: what is wrong, where, what to do."""
@@ -41,3 +44,30 @@ class SlurmError(SattribError):
     """Slurm did not answer, or answered with something that can't be used."""
 
     exit_code = 3
+
+
+def refusal(error: Exception, kind: Any) -> str:
+    """What msgspec says of input that is no `kind`; where it is none of several words, with those that are known."""
+    said = re.fullmatch(r"(?s)(Invalid enum value .*)( - at `\$(.*)`)", str(error))
+    if said is None:
+        return str(error)
+    import msgspec
+
+    known = _choices(msgspec.inspect.type_info(kind), re.findall(r"\.(\w+)|\[", said[3]))
+    return f"{said[1]} (known: {', '.join(sorted(known))}){said[2]}" if known else str(error)
+
+
+def _choices(info: Any, path: list[str]) -> set[str]:
+    """The words that stand for a value at `path`: names of keys, and an empty name for each step into a list or mapping."""
+    if hasattr(info, "values"):
+        return set(map(str, info.values))
+    if hasattr(info, "types"):
+        return set().union(*(_choices(one, path) for one in info.types))
+    if hasattr(info, "type"):
+        barred = (getattr(info, "extra_json_schema", None) or {}).get("not", {}).get("const")
+        return _choices(info.type, path) - {barred}
+    if not path:
+        return set()
+    inner = [f.type for f in getattr(info, "fields", ()) if f.encode_name == path[0]]
+    inner += [getattr(info, name) for name in ("item_type", "value_type") if not path[0] and hasattr(info, name)]
+    return set().union(*(_choices(one, path[1:]) for one in inner))

@@ -29,6 +29,7 @@ FilterStage = Literal["EARLY", "MID", "STANDARD", "LATE"]
 RefineStage = Literal["SCRUB", "FINAL", "POST_OUTCOME"]
 FILTER_STAGES: tuple[FilterStage, ...] = ("EARLY", "MID", "STANDARD", "LATE")
 REFINE_STAGES: tuple[RefineStage, ...] = ("SCRUB", "FINAL", "POST_OUTCOME")
+MODULE = "sattrib_rules_"  # begins the name of the module that a rule file is run as
 
 
 # ---- changes: all that a filter or refiner can do -------------------------------------------------------------------
@@ -128,7 +129,7 @@ class View:
         self.node: str | None
         for name, value in (
             ("_demoted", demoted), ("events", tuple(events)), ("demoted", MappingProxyType(demoted)),
-            ("symptoms", MappingProxyType(symptoms)), ("state", state), ("outcome", MappingProxyType(dict(outcome or {}))),
+            ("symptoms", MappingProxyType(symptoms)), ("state", state), ("outcome", MappingProxyType(_Outcome(outcome or {}))),
             ("node", node),
         ):  # fmt: skip
             object.__setattr__(self, name, value)
@@ -170,6 +171,11 @@ class View:
         return any(effect.symptom.startswith(x[:-1]) if x.endswith("*") else effect.symptom == x for x in edges)
 
 
+class _Outcome(dict[str, Any]):
+    def __missing__(self, key: str) -> Any:
+        raise KeyError(f"the outcome has no {key}: an example gives it, Example(outcome={{{key!r}: ...}})")
+
+
 def event_order(e: Event) -> tuple[bool, float, str, int, str]:
     """The one order of events: timed before untimed, then source and line."""
     return (e.time is None, e.time or 0.0, e.source, e.line, e.id)
@@ -201,7 +207,22 @@ def sound(value: Any, *kinds: Any) -> Any:
     """
     if type(value) not in kinds:
         raise TypeError(f"gave {type(value).__name__}, not {' or '.join(kind.__name__ for kind in kinds)}")
+    for key in ("event", "by"):
+        if not isinstance(value, Add) and isinstance(getattr(value, key, None), Event):
+            raise TypeError(f"{type(value).__name__} takes the id of an event: {key}=e.id, not {key}=e")
     return msgspec.json.decode(written(value), type=type(value))
+
+
+def changes(result: Any) -> list[Any]:
+    """What a filter or refiner gave, checked. Raises what `sound` does."""
+    return [sound(change, *CHANGES) for change in listed(result)]
+
+
+def listed(result: Any) -> list[Any]:
+    """What a rule gave or yielded. Raises TypeError for nothing, and whatever a rule that yields does."""
+    if result is None:
+        raise TypeError("the rule gave None: yield what it finds, or return a list")
+    return list(result)
 
 
 def written(value: Any) -> bytes:
@@ -216,12 +237,21 @@ def _plain(value: object) -> object:
 
 
 def told(error: BaseException) -> str:
-    """What a rule's code raised, in short; its own text may break as well."""
+    """What a rule's code raised, in short, and on which line of its file; its own text may break as well."""
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - see above
         text = "its own text can't be shown"
-    return f"{type(error).__name__}: {text}"[:300]
+    return f"{type(error).__name__}: {text}"[:300] + _line(error)
+
+
+def _line(error: BaseException) -> str:
+    found, trace = 0, error.__traceback__
+    while trace is not None:
+        if str(trace.tb_frame.f_globals.get("__name__")).startswith(MODULE):
+            found = trace.tb_lineno
+        trace = trace.tb_next
+    return f" (line {found})" if found else ""
 
 
 # ---- examples and registration --------------------------------------------------------------------------------------

@@ -130,13 +130,16 @@ def test(rule_dirs: tuple[Path, ...], line: str | None, kind: str | None, file: 
 
 def _tried(tried: Tried) -> None:
     said: dict[int, list[str]] = {}
-    for hit in tried.fired:
-        lead = f"set aside, {hit.beaten_by} is more precise: " if hit.beaten_by else ""
-        said.setdefault(hit.line, []).append(f"  {lead}{hit.rule} -> {hit.symptom} ({hit.role}): {hit.says}")
-        if hit.fields:
-            said[hit.line].append("      " + " ".join(f"{k}={v}" for k, v in hit.fields.items()))
+    hit = {one.line for one in tried.fired}
+    for one in tried.fired:
+        lead = f"set aside, {one.beaten_by} is more precise: " if one.beaten_by else ""
+        said.setdefault(one.line, []).append(f"  {lead}{one.rule} -> {one.symptom} ({one.role}): {one.says}")
+        if one.fields:
+            said[one.line].append("      " + " ".join(f"{k}={v}" for k, v in one.fields.items()))
     for miss in tried.nearly:
-        said.setdefault(miss.line, []).append(f'  nearly {miss.rule} (needle "{miss.needle}"): {miss.why}')
+        # Beside a hit, why another rule is silent is seldom the question.
+        why = miss.why.partition(": ")[0] if miss.line in hit else miss.why
+        said.setdefault(miss.line, []).append(f'  nearly {miss.rule} (needle "{miss.needle}"): {why}')
     for number in sorted(said):
         cut = " (cut at 8 KiB, as the engine does)" if number in tried.cut else ""
         write(f"line {number}{cut}: {_short(tried.texts[number])}\n")

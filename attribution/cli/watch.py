@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from attribution.errors import RuleError
-from attribution.ruleset.dialect import MODULE
+from attribution.rule import MODULE
 from attribution.ruleset.limits import StuckError
 
 # Of CPU, for one call of a rule: so many that no verdict depends on how fast a machine is.

@@ -16,7 +16,7 @@ import msgspec
 from attribution.bundle import Bundle, Source
 from attribution.engine.record import STATES, base_state
 from attribution.engine.stamps import Zone, parse_when
-from attribution.errors import ConfigError
+from attribution.errors import ConfigError, refusal
 from attribution.model import Coverage, CoverageState
 
 BLOCK = 4 << 20
@@ -34,7 +34,7 @@ def read_bundle(folder: Path) -> Bundle:
     try:
         bundle = msgspec.json.decode(raw, type=Bundle)
     except msgspec.ValidationError as error:
-        what, key = _where(str(error))
+        what, key = _where(refusal(error, Bundle))
         raise ConfigError(what, str(path), key) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"is not valid JSON: {error}", str(path)) from None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import get_args
 
 from attribution.engine.rules import Extractor, RuleSet
 from attribution.errors import ConfigError
-from attribution.model import Frozen, Scope, Symptom
+from attribution.model import Event, Frozen, Scope, Symptom
 from attribution.rule import PythonRule
 
 
@@ -27,13 +28,11 @@ class Found(Frozen, frozen=True, kw_only=True):
 
 
 def find(rules: RuleSet, name: str) -> Found:
-    """What a person means: a symptom id, an alias (xid-79), "XID 79", or a rule's name. Raises ConfigError."""
+    """What a person means: a symptom id, an alias (xid-79), a catalog and its key ("XID 79"), or a rule's name. Raises ConfigError."""
     asked = name.strip()
-    number = re.fullmatch(r"(?i)(s?xid)[ _-]?(\d+)", asked)
-    if number is not None:
-        row = _row(rules, number[1].lower(), number[2].lstrip("0") or "0")
-        if row is not None:
-            return Found(symptoms=(rules.symptoms[row],))
+    row = _row(rules, asked.lower())
+    if row is not None:
+        return Found(symptoms=(rules.symptoms[row],))
     found = Found(
         symptoms=tuple(s for s in rules.symptoms.values() if asked == s.id or asked.lower() in (a.lower() for a in s.aliases)),
         extractors=tuple(r for r in rules.extractors if r.name == asked),
@@ -47,10 +46,13 @@ def find(rules: RuleSet, name: str) -> Found:
     return found
 
 
-def _row(rules: RuleSet, catalog: str, key: str) -> str | None:
+def _row(rules: RuleSet, asked: str) -> str | None:
+    """The symptom of a catalog's row, asked for by the catalog's name and the key, in any case: `xid 79`."""
     for rule in rules.extractors:
-        if rule.rows is not None and rule.name == catalog and key in rule.rows:
-            return rule.rows[key].symptom
+        if rule.rows is not None and (said := re.fullmatch(re.escape(rule.name) + r"[ _-]?0*([^ _-].*)", asked)):
+            rows = {key.lower(): row.symptom for key, row in rule.rows.items()}
+            if said[1] in rows:
+                return rows[said[1]]
     return None
 
 
@@ -110,7 +112,6 @@ def describe_extractor(rule: Extractor) -> list[tuple[str, str]]:
     if rule.metric is not None:
         held = f", for {rule.metric.hold:g} s" if rule.metric.hold else ""
         pairs[1] = ("query", f"{rule.metric.query} {rule.metric.op} {rule.metric.value:g}{held} ({rule.metric.mode})")
-        return pairs
     return [*pairs, *(("matches", m) for m in rule.match), *(("not", m) for m in rule.no_match)]
 
 
@@ -123,7 +124,24 @@ def describe_python(rule: PythonRule) -> list[tuple[str, str]]:
         ("reads", ", ".join(rule.reads)),
         ("needles", ", ".join(rule.needles)),
         ("declared in", rule.function.__code__.co_filename),
+        *(("given", _given(one)) for one in rule.example.given),
+        ("expect", _expected(rule.example.expect)),
+        *(("quiet", _given(one)) for one in rule.example.quiet),
     ]
+
+
+def _given(one: object) -> str:
+    """An event of an example as it is written there, or a line."""
+    if not isinstance(one, Event):
+        return str(one)
+    more = {**({} if one.time is None else {"time": f"{one.time:g}"}), **one.fields}
+    return " ".join([one.symptom, *([f"on {one.node}"] if one.node else []), *(f"{k}={v}" for k, v in more.items())])
+
+
+def _expected(expect: tuple[str, ...] | Mapping[str, object]) -> str:
+    if isinstance(expect, Mapping):
+        return ", ".join(f"{k} = {v}" for k, v in expect.items()) or "no fact"
+    return ", ".join(expect) or "nothing"
 
 
 ROLES = {

@@ -29,7 +29,7 @@ from attribution.model import (
     TrailStep,
     Verdict,
 )
-from attribution.rule import told, written
+from attribution.rule import REFINE_STAGES, told, written
 
 if TYPE_CHECKING:
     from attribution.engine.session import Session
@@ -197,7 +197,7 @@ def _trail(ledger: Ledger, choice: Choice, outcome: Outcome) -> tuple[TrailStep,
                   source=e.source, line=e.line)
         for e in ledger.sorted()
     ]  # fmt: skip
-    steps += ledger.trail
+    steps += [step for step in ledger.trail if step.stage != REFINE_STAGES[-1]]
     steps += [
         TrailStep(stage="CHOICE", rule="choice", what=f"{g.symptom.id} set aside: {why}", symptom=g.symptom.id)
         for g, why in choice.lost
@@ -205,6 +205,8 @@ def _trail(ledger: Ledger, choice: Choice, outcome: Outcome) -> tuple[TrailStep,
     steps += [
         TrailStep(stage="CHOICE", rule="choice", what=f"{g.symptom.id} remains", symptom=g.symptom.id) for g in choice.kept
     ]
+    # These rules saw a choice and an outcome; the outcome below is what they left of it.
+    steps += [step for step in ledger.trail if step.stage == REFINE_STAGES[-1]]
     steps.append(
         TrailStep(
             stage="OUTCOME",

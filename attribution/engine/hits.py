@@ -14,7 +14,7 @@ OWN_LINES, RAW_LINES = 200, 5000
 DISTINCT, LAST = 200, 20
 # Beyond a source's share of hits: so many more of each rule; beyond so many characters held: only a line's beginning.
 FEW, MOST_CHARS, SHORT = 20, 16 << 20, 512
-MOST_APP, MOST_OTHER, LEAST = 50_000, 100_000, 1_000
+MOST_APP, MOST_OTHER, LEAST = 40_000, 100_000, 1_000
 
 
 class Hit:

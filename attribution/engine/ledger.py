@@ -9,7 +9,6 @@ import msgspec
 
 from attribution.model import Confidence, Demotion, Diagnostic, Event, Symptom, TrailStep
 from attribution.rule import (
-    CHANGES,
     Add,
     Blame,
     Change,
@@ -20,8 +19,8 @@ from attribution.rule import (
     State,
     Stated,
     View,
+    changes,
     event_order,
-    sound,
     told,
 )
 
@@ -102,8 +101,7 @@ class Ledger:
     def run(self, rule: PythonRule, view: View) -> None:
         """Run one filter or refiner; a crash is a diagnostic."""
         try:
-            changes = [sound(change, *CHANGES) for change in list(rule.function(view))]
-            for change in changes:
+            for change in changes(rule.function(view)):
                 self._apply(change, rule)
         except KeyboardInterrupt:
             raise

@@ -6,14 +6,15 @@ import operator
 from collections.abc import Callable, Sequence
 
 from attribution.engine.rules import Metric
+from attribution.engine.stamps import iso
 
 _OPS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
 
 
-def holds(metric: Metric, points: Sequence[tuple[float, float]]) -> tuple[float, float, float] | None:
-    """(first time, last time, value at the first) of the first stretch in which the condition is true for `hold`
+def holds(metric: Metric, points: Sequence[tuple[float, float]]) -> tuple[float, float, float, float] | None:
+    """(first time, last time, the values at both) of the first stretch in which the condition is true for `hold`
     seconds on end; None where there is none. Counter resets count as no growth.
     """
     test = _OPS[metric.op]
@@ -29,5 +30,13 @@ def holds(metric: Metric, points: Sequence[tuple[float, float]]) -> tuple[float,
             continue
         since = since or (at, seen)
         if at - since[0] >= metric.hold:
-            return since[0], at, since[1]
+            return since[0], at, since[1], seen
     return None
+
+
+def words(rule: str, metric: Metric, held: tuple[float, float, float, float]) -> str:
+    """What `holds` found, as evidence."""
+    since, until, first, last = held
+    seen = f"{first:g} to {last:g}" if last != first else f"{first:g}"
+    grown = "grown by " if metric.mode == "increase" else ""
+    return f"{rule}: {grown}{seen}, limit {metric.op} {metric.value:g}, from {iso(since)} to {iso(until)}"

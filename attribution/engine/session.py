@@ -19,14 +19,14 @@ from attribution.engine.edges import apply_edges, apply_same_line
 from attribution.engine.events import Place, build
 from attribution.engine.hits import LEAST, MOST_APP, MOST_OTHER
 from attribution.engine.ledger import Ledger
-from attribution.engine.metrics import holds
+from attribution.engine.metrics import holds, words
 from attribution.engine.outcome import decide
 from attribution.engine.record import CANCELLING, base_state, record_lines
 from attribution.engine.rules import RuleSet
 from attribution.engine.source import SourceReader
 from attribution.engine.stamps import Zone, iso, parse_when
 from attribution.engine.window import apply_kill, apply_nodes, apply_window, settle_lingering
-from attribution.model import Coverage, Diagnostic, Event, Evidence, Verdict
+from attribution.model import Coverage, Diagnostic, Event, Evidence, Strict, Verdict
 from attribution.rule import FILTER_STAGES, REFINE_STAGES, State
 
 RECORD = "slurm record"
@@ -180,30 +180,33 @@ class Session:
             try:
                 data = msgspec.json.decode(bytes(raw), type=MetricFile)
             except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
-                source = self._readers[path].source
-                self._broken[path] = Coverage(
-                    source=path, kind="metric", state="partial", node=source.node, reason=f"not a series file: {error}"
-                )
+                self._broken[path] = self._unusable(path, f"not a series file: {error}")
                 continue
             rule = by_name.get(data.rule)
+            if rule is None or rule.metric is None:
+                self._broken[path] = self._unusable(path, f"no metric rule is called {data.rule!r}")
+                continue
             for number, series in enumerate(data.series, 1):
-                held = holds(rule.metric, series.points) if rule is not None and rule.metric is not None else None
-                if rule is None or held is None:
+                held = holds(rule.metric, series.points)
+                if held is None:
                     continue
                 node = place.names.resolve(series.node)
-                text = f"{data.rule} {rule.metric.op if rule.metric else ''} {held[2]:g} from {iso(held[0])} to {iso(held[1])}"
+                text = words(rule.name, rule.metric, held)
                 yield Event(
                     id=f"{path}:{number}:{rule.name}", rule=rule.name, symptom=rule.symptom, emit=rule.emit, kind="metric",
                     source=path, line=number, node=node, time=held[0], last_time=held[1], own_time=True, text=text,
                     evidence=(Evidence(source=path, kind="metric", line=number, text=text, node=series.node, time=iso(held[0])),),
                 )  # fmt: skip
 
+    def _unusable(self, path: str, reason: str) -> Coverage:
+        return Coverage(source=path, kind="metric", state="partial", node=self._readers[path].source.node, reason=reason)
+
     def input_hash(self) -> str:
         """A name for this input: the bundle's own text; the caller adds what it read."""
         return hashlib.sha256(msgspec.json.encode(self.bundle, order="sorted")).hexdigest()
 
 
-class MetricSeries(msgspec.Struct, frozen=True, kw_only=True):
+class MetricSeries(Strict, frozen=True, kw_only=True):
     """One series: samples are (epoch seconds, value)."""
 
     points: tuple[tuple[float, float], ...]
@@ -211,7 +214,7 @@ class MetricSeries(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
 
 
-class MetricFile(msgspec.Struct, frozen=True, kw_only=True):
+class MetricFile(Strict, frozen=True, kw_only=True):
     """A source of kind metric: the answer to one metric rule's query."""
 
     rule: str

@@ -16,11 +16,11 @@ from attribution.engine.lines import MAX_LINE, Line
 from attribution.engine.match import Prefilter
 from attribution.engine.rules import Matcher, RuleSet, utf8
 from attribution.engine.stamps import Stamp, Zone
-from attribution.rule import Accumulated, sound, told
+from attribution.rule import Accumulated, listed, sound, told
 
 MAX_TAIL = 1 << 20
 GAP = 600.0
-MAX_SEEN = 4096
+MAX_SEEN, MAX_SEEN_CHARS = 4096, 4 << 20
 LOOK_BACK, HEAD, FIRST_LINES = 40, 400, 200
 MAX_ACCUMULATORS = 400
 TAIL_KEPT = 256 * 1024
@@ -44,6 +44,7 @@ class SourceReader:
         self.tail = b""
         self._pending = b""
         self._seen: dict[tuple[str, str | None, int | None, bool], list[Hit]] = {}
+        self._seen_chars = 0
         self._open: list[Open] = []
         self._started = 0
         self._repeats = Repeats(self._crosses)
@@ -171,8 +172,10 @@ class SourceReader:
         known = self._seen.get(key)
         if known is None:
             known = self._recognise(parsed, text, number, names, consumed)
-            if len(self._seen) >= MAX_SEEN:
+            self._seen_chars += len(parsed.body)
+            if len(self._seen) >= MAX_SEEN or self._seen_chars > MAX_SEEN_CHARS:
                 self._seen.clear()
+                self._seen_chars = len(parsed.body)
             self._seen[key] = known
         elif known:
             known[:] = [self._fold(hit, parsed, text, number) for hit in known]
@@ -291,7 +294,7 @@ class SourceReader:
         return taken
 
     def _close(self, one: Open) -> None:
-        results = self._guard(one.name, lambda: tuple(sound(r, Accumulated) for r in one.lines.result())) or ()
+        results = self._guard(one.name, lambda: tuple(sound(r, Accumulated) for r in listed(one.lines.result()))) or ()
         for number, result in enumerate(results):
             fields = {**one.hit.fields, **result.fields}
             hit = Hit(

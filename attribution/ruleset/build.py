@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -14,7 +15,6 @@ from attribution.engine.needles import MIN_LENGTH, Option, UnsupportedPatternErr
 from attribution.engine.rules import GROUPS, Extractor, Metric, Row, compile_pattern
 from attribution.model import KINDS, EmitType, Explains, SourceKind, Symptom
 from attribution.ruleset.files import (
-    MOST_TEXT,
     CatalogTable,
     EdgeSetTable,
     EdgeTable,
@@ -26,14 +26,17 @@ from attribution.ruleset.files import (
     Problem,
     RuleFile,
     SymptomTable,
+    converted,
     parse_csv,
 )
 from attribution.ruleset.limits import StuckError, limited
+from attribution.ruleset.template import fill, filled, needed
 
 BLAMING = frozenset({"hardware", "network", "platform"})
 WEAKEST, IMPORTED_RANK = 899, 999
 FILE_SECONDS = 20.0
 MOST_RULES = 10_000
+SYMPTOM_ID = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+")
 MOST_INSTRUCTIONS = 100_000
 
 
@@ -132,7 +135,9 @@ class Draft:
                 (str(path), rule.name, f"needles must be visible ASCII and at least {MIN_LENGTH} bytes: {bad}")
             )
         elif not found and not rule.last_only:
-            self.problems.append((str(path), rule.name, "has no needle: no literal of 4 bytes in every branch; give `needles`"))
+            self.problems.append(
+                (str(path), rule.name, "has no needle: no literal of 4 bytes in every branch; give `needles` or last_only")
+            )
         else:
             self.extractors[rule.name] = rule
             self.options[rule.name] = found
@@ -205,60 +210,46 @@ def _add_extractor(draft: Draft, table: ExtractorTable, path: Path) -> None:
     )  # fmt: skip
 
 
-def _fill(value: Any, member: Mapping[str, Any]) -> Any:
-    if isinstance(value, str):
-        if "%" not in value:
-            return value
-        for key, word in member.items():
-            if isinstance(word, (str, int)):
-                value = value.replace(f"%{key}%", str(word))
-                if len(value) > MOST_TEXT:
-                    raise ValueError(f"%{key}% makes a text longer than {MOST_TEXT} characters")
-        return value
-    if isinstance(value, dict):
-        return {k: _fill(v, member) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_fill(v, member) for v in value]
-    return value
-
-
 def _add_family(draft: Draft, family: FamilyTable, path: Path) -> None:
     own = set(ExtractorTable.__struct_fields__) - {"name", "match_re", "emit"}
     for number, member in enumerate(family.member, 1):
         name = f"{family.template.get('name', 'family')} member {number}"
         try:
-            table = {**_fill(family.template, member), **{k: v for k, v in member.items() if k in own}}
+            table = filled(family.template, member, own)
             name = str(table.get("name", name))
             if family.symptom is not None:
-                keys = set(SymptomTable.__struct_fields__)
-                filled = {**_fill(family.symptom, member), **{k: v for k, v in member.items() if k in keys}}
-                draft.add_symptom(msgspec.convert(filled, SymptomTable), path)
-            _add_extractor(draft, msgspec.convert(table, ExtractorTable), path)
-        except ValueError as error:  # ValidationError is one
+                symptom = filled(family.symptom, member, SymptomTable.__struct_fields__)
+                draft.add_symptom(converted(symptom, SymptomTable), path)
+            _add_extractor(draft, converted(table, ExtractorTable), path)
+        except ValueError as error:
             draft.problems.append((str(path), name, str(error)))
 
 
 def _add_catalog(draft: Draft, catalog: CatalogTable, path: Path) -> None:
     try:
         rows = parse_csv(_table(draft, catalog.table, path), catalog.table, catalog.key)
+        _check_catalog(catalog, rows)
         reads = kinds_of(catalog.reads)
     except ValueError as error:
         draft.problems.append((str(path), catalog.name, str(error)))
         return
     found: dict[str, Row] = {}
+    before = len(draft.problems)
     for number, row in enumerate(rows, 2):
         key = (row.get(catalog.key) or "").strip().lstrip("0") or "0"
         try:
-            symptom = row.get("symptom") or _fill(catalog.symptom, row)
+            symptom = row.get("symptom") or fill(catalog.symptom, row)
             if symptom not in draft.symptoms:
                 draft.add_symptom(_row_symptom(catalog, row, symptom), path)
-        except (msgspec.ValidationError, ValueError) as error:
+        except ValueError as error:
             draft.problems.append((str(path), catalog.name, f"{catalog.table} line {number}: {error}"))
             continue
         if key in found:
             draft.problems.append((str(path), catalog.name, f"{catalog.table} line {number}: key {key} is there twice"))
         fields = {c: row[c] for c in catalog.columns if row.get(c)}
         found[key] = Row(symptom=symptom, emit=_emit(draft, symptom), fields=fields)
+    if len(draft.problems) > before:
+        return
     other = Row(symptom=catalog.other.symptom, emit=catalog.other.type) if catalog.other else None
     draft.add_rule(
         Extractor(
@@ -268,6 +259,16 @@ def _add_catalog(draft: Draft, catalog: CatalogTable, path: Path) -> None:
         ),
         path,
     )  # fmt: skip
+
+
+def _check_catalog(catalog: CatalogTable, rows: list[dict[str, str]]) -> None:
+    """Raises ValueError for a pattern without a key, and for columns that the table does not have."""
+    if re.search(r"\(\?P?<key>", catalog.match_re) is None:
+        raise ValueError("match_re needs a group named key: (?P<key>...)")
+    wanted = needed([catalog.symptom, catalog.says, catalog.defaults]) | set(catalog.columns)
+    missing = sorted(wanted - set(rows[0])) if rows else []
+    if missing:
+        raise ValueError(f"{catalog.table} has no column {', '.join(f'`{c}`' for c in missing)}")
 
 
 def _table(draft: Draft, table: str, path: Path) -> bytes:
@@ -291,12 +292,14 @@ def _emit(draft: Draft, symptom: str) -> EmitType:
 
 
 def _row_symptom(catalog: CatalogTable, row: Mapping[str, str], symptom: str) -> SymptomTable:
+    if not SYMPTOM_ID.fullmatch(symptom):
+        raise ValueError(f"symptom {symptom!r} is not lower-case words (domain.name): use a lower-case column for it")
     known = set(SymptomTable.__struct_fields__)
-    values: dict[str, Any] = {k: _fill(v, row) for k, v in catalog.defaults.items()}
+    values: dict[str, Any] = {k: fill(v, row) for k, v in catalog.defaults.items()}
     for key, text in row.items():
         if key in known and text:
             values[key] = _typed(key, text)
-    return msgspec.convert({**values, "id": symptom, "says": _fill(catalog.says, row)}, SymptomTable)
+    return converted({**values, "id": symptom, "says": fill(catalog.says, row)}, SymptomTable)
 
 
 def _typed(key: str, text: str) -> Any:
@@ -316,6 +319,7 @@ def _add_metric(draft: Draft, table: MetricTable, path: Path) -> None:
     rule = Extractor(
         name=table.name, pattern="", emit=table.emit.type, symptom=table.emit.symptom, reads=("metric",), needles=(),
         file=str(path), maturity=table.maturity, refs=table.refs, metric=metric,
+        match=tuple(map(_series, table.match)), no_match=tuple(map(_series, table.no_match)),
     )  # fmt: skip
     if rule.name in draft.extractors:
         draft.problems.append((str(path), rule.name, f"name is used twice (also in {draft.extractors[rule.name].file})"))
@@ -329,6 +333,10 @@ def _add_metric(draft: Draft, table: MetricTable, path: Path) -> None:
     draft.problems += [(str(path), rule.name, f"no_match series {i} meets the condition")
                        for i, s in enumerate(table.no_match, 1) if holds(metric, s) is not None]  # fmt: skip
     draft.extractors[rule.name] = rule
+
+
+def _series(points: tuple[tuple[float, float], ...]) -> str:
+    return " ".join(f"{at:g}:{value:g}" for at, value in points)
 
 
 def add_imported(draft: Draft, table: dict[str, Any], path: Path) -> None:

@@ -10,11 +10,11 @@ from itertools import groupby
 from attribution.engine import lines
 from attribution.engine.rules import Extractor, Matcher, RuleSet
 from attribution.model import Symptom
+from attribution.ruleset.build import SYMPTOM_ID
 from attribution.ruleset.files import Problem
 
 MOST_PROBLEMS, MOST_WORDS = 50, 1000
 BUDGET = 1000  # one candidate line in this many healthy ones is the most that a rule's needles may hit
-_ID = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+")
 _SUB = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -25,7 +25,7 @@ def symptom_problems(symptoms: Mapping[str, Symptom], names: Iterable[str]) -> l
     for name in names:
         symptom = symptoms[name]
         imported = symptom.rank >= 900
-        if not imported and not (_ID.fullmatch(symptom.id) and len(symptom.id) <= 80):
+        if not imported and not (SYMPTOM_ID.fullmatch(symptom.id) and len(symptom.id) <= 80):
             found.append(
                 (symptom.file, symptom.id[:80], "symptom ids are lower-case words, 80 characters at most: domain.name")
             )
@@ -50,7 +50,7 @@ def grouped(problems: Iterable[Problem]) -> list[Problem]:
     """Sorted. A name that leads nowhere, in many symptoms of a file as an edge set makes it, is said once."""
     names: dict[tuple[str, str], list[str]] = {}
     found: list[Problem] = []
-    for file, name, what in sorted(set(problems)):
+    for file, name, what in sorted(_causes(set(problems))):
         if what.endswith((": no such symptom", ": no such edge_set")):
             names.setdefault((file, what), []).append(name)
         else:
@@ -58,6 +58,17 @@ def grouped(problems: Iterable[Problem]) -> list[Problem]:
     for (file, what), same in names.items():
         found.append((file, same[0] + (f" (and {len(same) - 1} more)" if len(same) > 1 else ""), what))
     return list(_shortened(sorted(found)))
+
+
+def _causes(problems: set[Problem]) -> set[Problem]:
+    """Without the examples whose symptoms may be undeclared only for what is wrong with a .toml file."""
+    follow = {p for p in problems if p[0].endswith(".py") and p[2].endswith(" is no declared symptom")}
+    if not follow or not any(file.endswith(".toml") for file, *_ in problems):
+        return problems
+    return (problems - follow) | {
+        (file, "", "its examples name symptoms that are not declared: put the .toml files right first")
+        for file in {file for file, *_ in follow}
+    }
 
 
 def _shortened(problems: list[Problem]) -> Iterator[Problem]:
@@ -94,12 +105,19 @@ def _sample_problems(rule: Extractor, matcher: Matcher) -> Iterable[str]:
     for number, sample in enumerate(rule.match, 1):
         body = lines.parse(sample.rstrip("\n")).body
         if matcher.match(body) is None:
-            yield f"match sample {number} does not match: {sample[:120]!r}"
+            yield f"match sample {number} does not match: {sample[:120]!r}{_read_as(rule, body, sample)}"
         elif rule.needles and not any(n in sample.lower() for n in rule.needles):
             yield f"match sample {number} holds none of its needles {list(rule.needles)}: {sample[:120]!r}"
     for number, sample in enumerate(rule.no_match, 1):
         if matcher.match(lines.parse(sample.rstrip("\n")).body) is not None:
             yield f"no_match sample {number} matches: {sample[:120]!r}"
+
+
+def _read_as(rule: Extractor, body: str, sample: str) -> str:
+    """What a rule sees of a sample, where that is not what stands there."""
+    if "app" in rule.reads and "quoted" not in rule.also and lines.quoted(body):
+        return ": it is read as quoted text (a comment, a traced command, arguments, help or a test's name)"
+    return f", whose message is {body[:120]!r}" if body != sample.strip() else ""
 
 
 def budget_problems(extractors: Iterable[Extractor], corpus: Sequence[str]) -> list[Problem]:

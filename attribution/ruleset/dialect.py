@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
@@ -16,8 +17,8 @@ from typing import Any
 
 from attribution import rule
 from attribution.engine.rules import compile_pattern
+from attribution.rule import MODULE
 
-MODULE = "sattrib_rules_"
 # Module -> the names of it that a rule can use. Nothing else of a module is there, not even by another way.
 PUBLIC: Mapping[str, frozenset[str]] = {
     "attribution.rule": frozenset(rule.__all__),
@@ -60,6 +61,11 @@ _GATES = frozenset(
 )  # fmt: skip
 # The private parts of what a rule is given.
 _FOREIGN = frozenset(n for k in vars(rule).values() if isinstance(k, type) for n in dir(k) if n.startswith("_"))
+_SIGNATURES = {
+    n: inspect.signature(getattr(rule, n))
+    for n in ("Accumulated", "Add", "Blame", "Confident", "Demote", "Example", "Retag", "Stated", "accumulator", "collector",
+              "event", "filter_rule", "refiner")
+}  # fmt: skip
 _LEAVING = (ast.Return, ast.Break, ast.Continue)
 _REFUSED = (ast.Global, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
 
@@ -133,6 +139,11 @@ class _Check:
         self._modules = {
             (a.asname or a.name): a.name for n in self._nodes if isinstance(n, ast.Import) for a in n.names if a.name in PUBLIC
         }
+        elsewhere = {_name_bound(n) for n in self._nodes if not isinstance(n, ast.alias)}
+        self._called = {
+            (a.asname or a.name): a.name for n in self._nodes if isinstance(n, ast.ImportFrom) for a in n.names
+            if n.module == rule.__name__ and a.name in _SIGNATURES and (a.asname or a.name) not in elsewhere
+        }  # fmt: skip
         # A method may keep things, private ones too, in its own object.
         methods = [f for n in self._nodes if isinstance(n, ast.ClassDef) for f in n.body if isinstance(f, ast.FunctionDef)]
         methods = [f for f in methods if f.args.args and f.args.args[0].arg == "self"]
@@ -156,6 +167,8 @@ class _Check:
                 yield from self._name(node)
             case ast.Attribute():
                 yield from self._attribute(node)
+            case ast.Call(func=ast.Name(id=name)) if name in self._called:
+                yield from _call(node, self._called[name])
             case ast.MatchClass():
                 yield from (_no_use(f".{a}") for a in node.kwd_attrs if a.startswith("_") or a in _GATES)
             case ast.FunctionDef() | ast.ClassDef():
@@ -189,8 +202,28 @@ class _Check:
             or node.attr[:2] == "__"
         ):
             yield _no_use(f".{node.attr}")
+        elif (
+            isinstance(node.value, ast.Attribute)
+            and ast.unparse(node.value) == "view.outcome"
+            and not hasattr(Mapping, node.attr)
+        ):
+            yield f'uses view.outcome.{node.attr}: it is a mapping, view.outcome["{node.attr}"]; an example gives it as outcome={{...}}'
         elif not isinstance(node.ctx, ast.Load) and id(node) not in self._kept:
             yield f"changes .{node.attr} of something that is not its own"
+
+
+def _call(call: ast.Call, name: str) -> Iterator[str]:
+    """Where it can't be called like that: msgspec's own words name neither the class nor what it takes."""
+    keywords = [k.arg for k in call.keywords if k.arg is not None]
+    if len(keywords) < len(call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
+        return
+    try:
+        _SIGNATURES[name].bind(*call.args, **dict.fromkeys(keywords))
+    except TypeError as error:
+        takes = (
+            p.name if p.default is p.empty else f"{p.name}=" for p in _SIGNATURES[name].parameters.values() if p.name != "more"
+        )
+        yield f"{name}: {error}; it takes {', '.join(takes)}, by keyword"
 
 
 def _of_self(node: ast.AST) -> bool:
@@ -218,7 +251,7 @@ def _no_module(name: str) -> str:
 
 
 def _no_name(module: str, name: str) -> str:
-    return f"uses {module}.{name}: not one of the names of {module} that rules may use"
+    return f"uses {module}.{name}: rules may use of {module} only {', '.join(sorted(PUBLIC[module]))}"
 
 
 def _no_use(name: str) -> str:

@@ -7,15 +7,16 @@ import io
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from attribution.errors import RuleError
+from attribution.errors import RuleError, refusal
 from attribution.model import Action, Domain, EmitType, Maturity, Mutation, Owner, Role, Scope, Strict
 
 Problem = tuple[str, str, str]
+T = TypeVar("T")
 # Nothing longer is ever matched or shown: a line is matched up to 8 KiB.
 MOST_TEXT = 16_384
 
@@ -234,10 +235,18 @@ def _convert(entry: Any, struct: Any, path: Path, kind: str, problems: list[Prob
     if isinstance(entry, dict):
         name = str(entry.get("name") or entry.get("id") or kind)
     try:
-        return msgspec.convert(entry, struct)
-    except msgspec.ValidationError as error:
+        return converted(entry, struct)
+    except ValueError as error:
         problems.append((str(path), name, str(error)))
         return None
+
+
+def converted(entry: Any, struct: type[T]) -> T:
+    """The entry as `struct`. Raises ValueError with what is wrong, where, and what is known instead."""
+    try:
+        return msgspec.convert(entry, struct)
+    except msgspec.ValidationError as error:
+        raise ValueError(refusal(error, struct)) from None
 
 
 def parse_csv(content: bytes, table: str, key: str) -> list[dict[str, str]]:

@@ -16,8 +16,8 @@ from attribution.engine.rules import compile_pattern
 from attribution.errors import RuleError
 from attribution.model import KINDS, Symptom
 from attribution.rule import (
-    CHANGES,
     FILTER_STAGES,
+    MODULE,
     REFINE_STAGES,
     Accumulated,
     Add,
@@ -32,6 +32,8 @@ from attribution.rule import (
     State,
     Stated,
     View,
+    changes,
+    listed,
     sound,
     told,
     written,
@@ -61,7 +63,7 @@ def load_python(
     if bad:
         problems += [(str(path), "", what) for what in bad]
         return []
-    module = types.ModuleType(dialect.MODULE + path.stem)
+    module = types.ModuleType(MODULE + path.stem)
     vars(module).update(dialect.namespace(module.__name__, str(path)))
     with _guarded(problems, path, "", "fails to load: ", proven=proven), _listed(module):
         exec(code, vars(module))  # noqa: S102 - rule files are trusted as code; the dialect keeps them reviewable
@@ -138,7 +140,7 @@ def with_needles(rule: PythonRule, path: Path, problems: list[Problem]) -> Pytho
         problems.append((str(path), rule.name, f"trigger: {error}"))
         return rule
     if not found:
-        problems.append((str(path), rule.name, "trigger has no needle; give `needles`"))
+        problems.append((str(path), rule.name, "trigger has no needle: no literal of 4 bytes in every branch; give `needles`"))
         return rule
     import msgspec
 
@@ -173,12 +175,16 @@ def _outcome(
     view = View(given, {}, symptoms, example_state(example), example.outcome, node=next((e.node for e in given), None))
     result = rule.function(view)
     if rule.kind == "collector":
+        if not isinstance(result, Mapping):
+            raise TypeError(f"the rule gave {type(result).__name__}: return its facts as a dict, {{}} for none")
         written(result)
         return dict(result), set()
     by_id = {e.id: e for e in given}
-    changes = [sound(change, *CHANGES) for change in result]
-    names = {c.symptom for c in changes if isinstance(c, Retag)} | {c.event.symptom for c in changes if isinstance(c, Add)}
-    return sorted(words(change, by_id) for change in changes), names
+    given_back = changes(result)
+    names = {c.symptom for c in given_back if isinstance(c, Retag)} | {
+        c.event.symptom for c in given_back if isinstance(c, Add)
+    }
+    return sorted(words(change, by_id) for change in given_back), names
 
 
 def _accumulated(rule: PythonRule, given: tuple[str, ...]) -> list[Any]:
@@ -189,13 +195,13 @@ def _accumulated(rule: PythonRule, given: tuple[str, ...]) -> list[Any]:
         if open_one is not None and open_one.feed(text):
             continue
         if open_one is not None:
-            found += open_one.result()
+            found += listed(open_one.result())
             open_one = None
         hit = pattern.search(text)
         if hit is not None:
             open_one = rule.function({k: v for k, v in hit.groupdict().items() if v is not None}, text)
     if open_one is not None:
-        found += open_one.result()
+        found += listed(open_one.result())
     return found
 
 

@@ -44,8 +44,11 @@ def _near(a: Event, b: Event) -> bool:
 def container_log_below_the_failure(view: View) -> Iterable[Change]:
     """Plugins first say that something failed and then print the runtime's log: the later line is the reason."""
     roots = [e for e in view.live() if view.role(e) == "root" and e.emit != "info"]
+    reasons: dict[str, list[Event]] = {}
     for general in view.of(*GENERAL):
-        reason = next((e for e in roots if e.id != general.id and view.explains(e, general) and _near(e, general)), None)
+        if general.symptom not in reasons:
+            reasons[general.symptom] = [e for e in roots if view.explains(e, general)]
+        reason = next((e for e in reasons[general.symptom] if e.id != general.id and _near(e, general)), None)
         if reason is not None:
             yield Demote(event=general.id, reason=f"the log below says why: {reason.symptom}", by=reason.id)
 

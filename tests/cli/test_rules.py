@@ -98,6 +98,9 @@ lost-twice
   what         filter LATE
   detail       A GPU that is off the bus can't be reached either.
   declared in  RULES/rules.py
+  given        gpu.off_bus on n1 time=1
+  given        gpu.lost on n1 time=2
+  expect       demote gpu.lost
 """
 
 
@@ -107,6 +110,7 @@ lost-twice
         (["gpu.off_bus"], OFF_BUS),
         (["XID", "79"], OFF_BUS),
         (["xid-79"], OFF_BUS),
+        (["Xid", "079"], OFF_BUS),
         (["gpu-lost"], EXTRACTOR),
         (["lost-twice"], FILTER),
     ],
@@ -117,6 +121,40 @@ def test_show(rules, asked, text):
 
 def test_show_says_what_a_consequence_follows(rules):
     assert "  follows      gpu.off_bus\n" in said(rules("show", "gpu.xid_45"))
+
+
+CATALOG = """
+schema = 1
+[[catalog]]
+name = "cdu"
+match_re = '^coolantd: fault (?P<key>F\\d+)'
+reads = ["syslog"]
+table = "cdu.csv"
+key = "code"
+symptom = "cdu.%short%"
+says = "%text%"
+defaults = { domain = "hardware", sub_domain = "power_thermal", role = "root", rank = 60, advice = "ask", owner = "hw" }
+match = ["coolantd: fault F12"]
+no_match = ["coolantd: fault cleared"]
+
+[[metric]]
+name = "inlet-hot"
+query = "inlet"
+op = ">="
+value = 48
+emit = { type = "bad_node", symptom = "cdu.hot" }
+match = [[[0, 47], [60, 49.5]]]
+no_match = [[[0, 47]]]
+"""
+
+
+def test_show_of_a_sites_catalog_by_its_key_and_of_a_metrics_samples(rules, tmp_path):
+    (tmp_path / "a.toml").write_text(CATALOG)
+    (tmp_path / "cdu.csv").write_text("code,short,text\nF12,hot,too hot\n")
+    for asked in (("CDU", "F12"), ("cdu-f12",), ("cdu.hot",)):
+        assert said(rules("show", *asked, "--rules", tmp_path)).startswith("cdu.hot\n  what         too hot\n")
+    metric = said(rules("show", "inlet-hot", "--rules", tmp_path))
+    assert "  matches      0:47 60:49.5\n  not          0:47\n" in metric
 
 
 def test_show_of_what_there_is_not_offers_what_is_close(rules):
@@ -190,6 +228,16 @@ def test_a_kind_shuts_out_what_does_not_read_it(rules):
     code, _, err = rules("test", "--kind", "sylog", "--line", "x")
     assert code == 2
     assert "--kind" in err
+
+
+def test_beside_a_hit_a_near_miss_is_short(rules, tmp_path):
+    (tmp_path / "a.toml").write_text(
+        "schema = 1\n[[extractor]]\nname = 'bay'\nmatch_re = 'is lost in bay (?P<bay>\\d+)'\nreads = ['app']\n"
+        "emit = { type = 'bad_node', symptom = 'gpu.lost' }\nmatch = ['is lost in bay 3']\nno_match = ['is lost']\n"
+    )
+    near = '  nearly bay (needle "is lost in bay "): the pattern does not match'
+    assert f"{near}\n" in said(rules("test", "--line", "GPU is lost in bay x", "--rules", tmp_path))
+    assert f"{near}: is lost in bay" in said(rules("test", "--line", "a disk is lost in bay x", "--rules", tmp_path))
 
 
 def test_a_huge_line_is_cut_as_the_engine_cuts_it(rules):
@@ -275,7 +323,7 @@ def test_coverage_of_a_sites_own_rules_alone(rules, tmp_path):
     code, out, _ = rules("coverage", tmp_path / "cases", "--rules", own)
     assert code == 1
     assert out == (
-        "crash       crashes                                  one: ValueError: no\n"
+        "crash       crashes                                  one: ValueError: no (line 8)\n"
         "filter      crashes                                  changes nothing in any bundle\n"
         "2 gaps in 1 bundle\n"
     )

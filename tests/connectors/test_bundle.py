@@ -87,7 +87,7 @@ def test_a_wrong_attempt_names_the_key(tmp_path, attempt, key, says):
         ({"path": "/etc/passwd", "kind": "app"}, "leaves the bundle"),
         ({"path": "a/../../x", "kind": "app"}, "leaves the bundle"),
         ({"path": "", "kind": "app"}, "leaves the bundle"),
-        ({"path": "x", "kind": "apps"}, "apps"),
+        ({"path": "x", "kind": "apps"}, "'apps' (known: app, dmesg, fabricmanager, journal, kern, metric, slurmctld, "),
         ({"path": "x", "kind": "record"}, "comes from `attempt`"),
         ({"path": "x"}, "kind"),
         ({"path": "x", "kind": "app", "rnak": 1}, "rnak"),

@@ -187,3 +187,10 @@ def test_an_added_event_is_no_longer_its_rules():
 
     adds = python("filter", lambda _view: [Add(event=msgspec.structs.replace(EVENT, fields=fields), reason="x")])
     assert verdict(adds, python("collector", collects)).facts == {"what": ["mine"]}
+
+
+def test_the_trail_tells_of_rules_on_the_outcome_after_the_choice():
+    cap = python("refiner", lambda _view: [Confident(at_most="low", reason="x")])
+    found = verdict(msgspec.structs.replace(cap, stage="POST_OUTCOME"))
+    assert list(dict.fromkeys(step.stage for step in found.trail))[-3:] == ["CHOICE", "POST_OUTCOME", "OUTCOME"]
+    assert found.confidence == "low"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tools import attempt, bundle, line_rule, rule_set, symptom
 
 from attribution.bundle import Source
+from attribution.engine.rules import Metric
 from attribution.engine.session import Session
 from attribution.model import Coverage
 from attribution.rule import Accumulated, Example, PythonRule
@@ -345,3 +346,42 @@ def test_digits_that_are_no_ascii_crash_nothing():
     case = bundle(Source(path="a", kind="app", node="n1"))
     verdict = attribute(RULES, case, {"a": '{"MESSAGE":"x","__REALTIME_TIMESTAMP":"²"}\nRuntimeError: boom\n'})
     assert verdict.domain == "application"
+
+
+def metered(text: str, **metric):
+    condition = Metric(query="inlet", op=">=", value=48, hold=60, **metric)
+    rule = line_rule("inlet-hot", "", "gpu.lost", (), ("metric",), metric=condition)
+    case = bundle(Source(path="m", kind="metric", node="n1"))
+    return attribute(rule_set(LOST, ERROR, extractors=(rule,)), case, {"m": text})
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"rule": "inlet-hott", "series": []}', "no metric rule is called 'inlet-hott'"),
+        (
+            '{"rule": "inlet-hot", "series": [{"instance": "n1", "points": [[1, 50], [99, 50]]}]}',
+            "not a series file: Object contains unknown field `instance` - at `$.series[0]`",
+        ),
+        ('{"rule": "inlet-hot", "serie": [], "series": []}', "not a series file: Object contains unknown field `serie`"),
+    ],
+)
+def test_a_metric_source_that_fits_no_rule_is_not_read(text, reason):
+    verdict = metered(text)
+    [cover] = [c for c in verdict.coverage if c.source == "m"]
+    assert (cover.state, cover.reason, cover.node) == ("partial", reason, "n1")
+    assert verdict.symptoms == ()
+
+
+@pytest.mark.parametrize(
+    ("mode", "points", "says"),
+    [
+        ("value", [[0, 49], [60, 55]], "49 to 55, limit >= 48"),
+        ("value", [[0, 49], [60, 49]], "49, limit >= 48"),
+        ("increase", [[0, 5], [60, 55], [120, 60]], "grown by 50 to 55, limit >= 48"),
+    ],
+)
+def test_a_metrics_evidence_gives_the_values_and_the_limit(mode, points, says):
+    file = {"rule": "inlet-hot", "series": [{"node": "n1", "points": points}]}
+    [seen] = metered(msgspec.json.encode(file), mode=mode).symptoms
+    assert seen.evidence[0].text.startswith(f"inlet-hot: {says}, from 1970-01-01T00:0")

@@ -291,7 +291,7 @@ def test_what_a_file_holds_at_its_top_does_not_change(load):
 
 def test_a_rule_that_keeps_what_it_saw_is_refused(refused):
     [line] = refused(RULE.format(top="SEEN = []\n", body="SEEN.append(view)"))
-    assert line.endswith("site-rule: example: AttributeError: 'tuple' object has no attribute 'append'")
+    assert line.endswith("site-rule: example: AttributeError: 'tuple' object has no attribute 'append' (line 7)")
 
 
 def test_a_broken_pattern_is_one_line(refused, capfd):
@@ -302,7 +302,7 @@ def test_a_broken_pattern_is_one_line(refused, capfd):
 
 def test_what_changes_a_class_is_for_own_classes_alone(refused):
     [line] = refused("from dataclasses import dataclass\nfrom attribution.rule import View\ndataclass(View)\n")
-    assert line.endswith("fails to load: TypeError: View is not this file's own class")
+    assert line.endswith("fails to load: TypeError: View is not this file's own class (line 3)")
 
 
 def test_a_rule_belongs_to_the_file_of_its_function(tmp_path, bundled):
@@ -341,3 +341,62 @@ def test_an_accumulator_gives_declared_symptoms(refused):
     assert any(
         "'gpu.off_buss' is no declared symptom" in line for line in refused(ORDINARY.replace("gpu.off_bus", "gpu.off_buss"))
     )
+
+
+WRONG_CALLS = [
+    ("yield Demote('x', 'y')", "line 6: Demote: too many positional arguments; it takes event, reason, by=, by keyword"),
+    (
+        "yield Confident(level='low', reason='x')",
+        "line 6: Confident: missing a required argument: 'at_most'; it takes at_most, reason, by keyword",
+    ),
+    (
+        "yield Confident(at_most='low', reason='x', level='low')",
+        "line 6: Confident: got an unexpected keyword argument 'level'; it takes at_most, reason, by keyword",
+    ),
+    (
+        "yield Demote(event=view.events[0], reason='x')",
+        "example: TypeError: Demote takes the id of an event: event=e.id, not event=e",
+    ),
+    ("return view.outcome.symptom", 'line 6: uses view.outcome.symptom: it is a mapping, view.outcome["symptom"]; an example'),
+    ("return view.outcome['symptom']", "the outcome has no symptom: an example gives it, Example(outcome={'symptom': ...})"),
+]
+
+
+@pytest.mark.parametrize(("body", "says"), WRONG_CALLS)
+def test_a_wrong_call_says_what_it_takes(refused, body, says):
+    [line] = refused(RULE.format(top="from attribution.rule import Confident", body=body))
+    assert says in line
+
+
+def test_a_decorator_without_an_example_is_a_line(refused):
+    [line] = refused(
+        "from attribution.rule import filter_rule\n\n@filter_rule(name='x', stage='LATE')\ndef x(view):\n    yield\n"
+    )
+    assert "line 3: filter_rule: missing a required argument: 'example'; it takes name, stage, example" in line
+
+
+def test_what_takes_more_than_one_shape_of_arguments_is_left_alone(load):
+    assert load(
+        RULE.format(top="MORE = {'time': 1.0}", body="event('gpu.off_bus', **MORE)\n    event(*('gpu.off_bus',), xid=1)")
+    )
+
+
+def test_a_name_that_is_not_public_lists_those_that_are(refused):
+    [line] = refused("from attribution.rule import Foo\n")
+    assert "uses attribution.rule.Foo: rules may use of attribution.rule only Accumulated, Add, Attempt, " in line
+
+
+def test_a_rule_that_gives_nothing_back_says_so(refused):
+    [line] = refused(RULE.format(top="", body="pass").replace("    yield from ()\n", ""))
+    assert line.endswith("example: TypeError: the rule gave None: yield what it finds, or return a list")
+    [line] = refused(ORDINARY.replace("        try:\n            yield Acc", "        try:\n            Acc"))
+    assert line.endswith("example: TypeError: the rule gave None: yield what it finds, or return a list")
+
+
+def test_a_crash_names_its_line(refused):
+    [line] = refused(RULE.format(top="", body="view.of(1 / len(view.demoted))"))
+    assert line.endswith("example: ZeroDivisionError: division by zero (line 6)")
+
+
+def test_an_own_meaning_of_a_public_name_is_called_as_it_likes(load):
+    assert load(RULE.format(top="", body="(lambda event: event(1, 2, 3))(lambda *a: a)"))

@@ -52,7 +52,7 @@ def test_a_good_file_loads_and_changes_the_hash(tmp_path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (("^coolantd: leak in rack (?P<rack>\\w+)", "\\d+ \\w+"), "has no needle"),
+        (("^coolantd: leak in rack (?P<rack>\\w+)", "\\d+ \\w+"), "give `needles` or last_only"),
         (("^coolantd: leak in rack (?P<rack>\\w+)", "coolantd(?! ok)"), "look-around"),
         (("^coolantd: leak in rack (?P<rack>\\w+)", "coolantd(unclosed"), "does not parse: missing )"),
         (('match = ["Mar  2 04:18:56 n1 coolantd: leak in rack r17"]\n', ""), "needs at least one `match`"),
@@ -65,7 +65,13 @@ def test_a_good_file_loads_and_changes_the_hash(tmp_path):
         (("rank = 5", "rank = 5\nrnak = 6"), "rnak"),
         (("rank = 5", "rank = 900"), "site.leak: rank 900 is not between 0 and 899"),
         (("rank = 5", "rank = -1"), "site.leak: rank -1 is not between 0 and 899"),
-        (('role = "root"', 'role = "cause"'), "role"),
+        (('role = "root"', 'role = "cause"'), "'cause' (known: cascade, context, root, teardown) - at `$.role`"),
+        (('"bad_node"', '"bad"'), "'bad' (known: bad_node, bad_peers, info, interesting_node) - at `$.emit.type`"),
+        (('owner = "hw"', 'owner = "hw"\nexplains = [{ symptom = "x", scope = "rack" }]'), "(known: gpu, job, node, pair)"),
+        (
+            ("coolantd: leak in rack r17", "coolantd: fine"),
+            "match sample 1 does not match: 'Mar  2 04:18:56 n1 coolantd: fine', whose message is 'coolantd: fine'",
+        ),
         (('name = "site-leak"', 'name = "xid"'), "used twice"),
         (("schema = 1", "schema = 2"), "schema = 2 is not known"),
         (("schema = 1", 'schema = 1\n[[extractr]]\nname = "x"'), "unknown key `extractr`"),
@@ -238,3 +244,66 @@ def test_the_same_fault_of_many_symptoms_is_said_once(tmp_path):
         tmp_path, "schema = 1\n" + head.replace("schema = 1", "") + edge + "".join(several) + "[[extractor]]" + rest
     )
     assert message.splitlines() == [f"{tmp_path}/rules.d/site.toml: site.leak (and 5 more): explains gone.*: no such symptom"]
+
+
+def test_a_sample_that_only_quotes_says_so(tmp_path):
+    quoting = GOOD.replace('["syslog"]', '["app"]').replace("^coolantd", "coolantd").replace("Mar  2 04:18:56 n1 ", "+ ")
+    assert "it is read as quoted text (a comment" in refused(tmp_path, quoting)
+
+
+FAMILY = """
+schema = 1
+[[family]]
+template = { name = "mount-%fs%", match_re = "%fs%: lost the server of %what%", reads = ["syslog"], emit = { type = "bad_node", symptom = "fs.%fs%" } }
+symptom = { id = "fs.%fs%", says = "%fs%%more%", domain = "storage", sub_domain = "quota", role = "root", rank = 7, advice = "ask", owner = "fs" }
+member = [{ fs = "scratch", what = "files", more = "", match = ["scratch: lost the server of files"], no_match = ["100 %more% x"] }]
+"""
+
+
+@pytest.mark.parametrize(
+    ("gone", "says"), [('what = "files", ', "the template needs %what%"), ('more = "", ', "the template needs %more%")]
+)
+def test_a_member_gives_what_its_template_needs(tmp_path, gone, says):
+    assert load(tmp_path, FAMILY).symptoms["fs.scratch"]
+    message = refused(tmp_path, FAMILY.replace(gone, ""))
+    assert message.startswith(f"{tmp_path}/rules.d/site.toml: mount-")
+    assert says in message
+
+
+CATALOG = r"""
+schema = 1
+[[catalog]]
+name = "cdu"
+match_re = '^coolantd: fault (?P<key>F\d+)'
+reads = ["syslog"]
+table = "cdu.csv"
+key = "code"
+symptom = "cdu.%short%"
+says = "%text%"
+defaults = { domain = "hardware", sub_domain = "power_thermal", role = "root", rank = 60, advice = "ask", owner = "hw" }
+match = ["coolantd: fault F12"]
+no_match = ["coolantd: fault cleared"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("(?P<key>", "("), "match_re needs a group named key: (?P<key>...)"),
+        (("%short%", "%shrt%"), "cdu.csv has no column `shrt`"),
+        (
+            ("%short%", "%code%"),
+            "cdu.csv line 2: symptom 'cdu.F12' is not lower-case words (domain.name): use a lower-case column for it",
+        ),
+    ],
+)
+def test_a_wrong_catalog_is_one_line(tmp_path, change, says):
+    folder = tmp_path / "rules.d"
+    folder.mkdir()
+    (folder / "cdu.csv").write_text("code,short,text\nF12,leak,a leak\n")
+    (folder / "a.py").write_text((RULE % "").replace("gpu.off_bus", "cdu.leak"))
+    lines = refused(tmp_path, CATALOG.replace(*change)).splitlines()
+    assert lines == [
+        f"{folder}/a.py: its examples name symptoms that are not declared: put the .toml files right first",
+        f"{folder}/site.toml: cdu: {says}",
+    ]
