@@ -173,8 +173,10 @@ def _confidence(ledger: Ledger, group: Group, blamed: Blamed, coverage: tuple[Co
         if second_sources(group, ledger):
             return "medium" if unread and device else "high"
         return "low" if unread and device else "medium"
-    # Slurm's record that only srun's printed line completes with a node is no word of Slurm's on that node.
-    proofs = tuple(e for e in events if e.fields.get("named_by") != "srun")
+    # What speaks for the blamed nodes. Slurm's record that only srun's printed line completes with a node is no word of
+    # Slurm's on that node.
+    to_blame = set(blamed.nodes)
+    proofs = tuple(e for e in events if e.fields.get("named_by") != "srun" and (not to_blame or to_blame & {e.node, *e.peers}))
     strong = any(trusted(e, ledger) and (e.stated or e.own_time or e.kind == "record") for e in proofs)
     # Where a node is to blame and none could be named, any node's unread log may be the one that matters.
     own_unread = [c for c in unread if group.symptom.blames != "nothing" and (not blamed.nodes or c.node in blamed.nodes)]

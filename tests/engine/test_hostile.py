@@ -94,6 +94,14 @@ def test_printed_words_do_not_undo_a_node_that_slurm_lost(rules):
     assert "slurm.node_fail" not in [d.symptom for d in verdict.demoted if d.rule.startswith("edge:")]
 
 
+def test_anothers_proof_makes_no_node_sure(rules):
+    """An earlier line in a file that users can write takes the blame from the node that the kernel speaks of, at a price."""
+    sources = {("journal", "n1"): f"Mar 02 04:30:00 n1 kernel: {XID}", ("syslog", "n2"): f"Mar  2 04:20:00 n2 kernel: {XID}"}
+    verdict = judge(rules, sources)
+    assert (verdict.confidence == "high") is ("n1" in verdict.responsible_nodes)
+    assert all(d.confirm for d in verdict.drain_suggestions if d.node == "n2")
+
+
 def test_a_fault_that_is_acquitted_does_not_take_the_end_with_it(rules):
     steps = "\n".join(
         f"[2026-03-02 04:{m}:00] iteration {m}/ 1000 | elapsed time per iteration (ms): 12.0 | loss: 1.2" for m in range(20, 60)
