@@ -109,7 +109,9 @@ def test_killed_again_and_again_it_loses_nothing_and_judges_nothing_twice(site):
     wait_until(lambda: read_status(site.state).pid == worker.pid)
     worker.send_signal(signal.SIGTERM)
     _, said = worker.communicate(timeout=30)
-    assert (worker.returncode, said.splitlines()[-1]) == (0, "stopped")
+    # On a busy machine asyncio may add that a command which was killed at the end was reaped after the loop closed.
+    assert worker.returncode == 0
+    assert "stopped" in said.splitlines()
     assert {row.version for row in site.archived().values()} == {1}
     # A record whose work the worker died over three times is given up, and then its verdict says so.
     given_up = [name for name in site.left() if name.startswith("failed/")]
