@@ -22,7 +22,7 @@ from attribution.model import Confidence, Demotion, Event, Frozen, Seen, SourceK
 __all__ = [
     "Accumulated", "Add", "Attempt", "Blame", "Change", "Confident", "Demote", "Event", "Example", "HistoryItem", "Lines",
     "Neighbour", "NodeRecord", "PythonRule", "Retag", "Seen", "State", "Stated", "Symptom", "View", "accumulator", "collector",
-    "event", "filter_rule", "refiner",
+    "event", "filter_rule", "refiner", "second",
 ]  # fmt: skip
 
 FilterStage = Literal["EARLY", "MID", "STANDARD", "LATE"]
@@ -169,6 +169,17 @@ class View:
         """Whether an edge of the cause's symptom names the effect's, at any scope or time; globs end in a star."""
         edges = (x.symptom for x in self.symptoms[cause.symptom].explains)
         return any(effect.symptom.startswith(x[:-1]) if x.endswith("*") else effect.symptom == x for x in edges)
+
+    def steps_after(self, event: Event) -> list[Event]:
+        """The steps of work that its source shows behind an event, demoted or not."""
+        steps = self.of("app.progress", live=False)
+        return [s for s in steps if s.source == event.source and max(s.line, s.last_line) > event.line]
+
+
+def second(event: Event, symptom: str, **changes: Any) -> Event:
+    """The same line read as another possible cause, for `Add`. Keywords replace what the event says otherwise."""
+    own = {"id": f"{event.id}:{symptom}", "emit": "bad_node", "stated": False}
+    return msgspec.structs.replace(event, symptom=symptom, **{**own, **changes})
 
 
 class _Outcome(dict[str, Any]):

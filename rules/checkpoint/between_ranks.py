@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribution.rule import Add, Change, Event, Example, Retag, View, event, filter_rule
+from attribution.rule import Add, Change, Event, Example, Retag, View, event, filter_rule, second
 
 WAITED = ("nccl.watchdog", "rdzv.store_timeout", "ck.timeout")
 SHORTEST, LONGEST = 30.0, 7200.0
@@ -38,19 +38,14 @@ def timed_out_while_loading(view: View) -> Iterable[Change]:
             d.line for d in view.of("app.progress", "app.checkpoint_loaded", "app.checkpoint_saved") if d.source == e.source
         ]
         if later and not any(e.line < line < min(later) for line in ends):
-            yield Add(event=slow(e), reason="a collective timed out while the load was the last thing that the run did")
+            yield Add(
+                event=second(e, "ck.slow", own_time=False, count=1, peers=(), gpu=None, before_start=False),
+                reason="a collective timed out while the load was the last thing that the run did",
+            )
 
 
 def seconds(a: Event, b: Event) -> float:
     return b.time - a.time if a.time is not None and b.time is not None and a.clock == b.clock else -1.0
-
-
-def slow(e: Event) -> Event:
-    return Event(
-        id=f"{e.id}:ck.slow", rule=e.rule, symptom="ck.slow", emit="bad_node", kind=e.kind, source=e.source, line=e.line,
-        node=e.node, rank=e.rank, time=e.time, last_time=e.last_time, last_line=e.last_line, clock=e.clock, own_time=False,
-        grain=e.grain, uncertainty=e.uncertainty, fields=e.fields, text=e.text, evidence=e.evidence,
-    )  # fmt: skip
 
 
 @filter_rule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribution.rule import Add, Change, Demote, Event, Example, Retag, View, event, filter_rule
+from attribution.rule import Add, Change, Demote, Event, Example, Retag, View, event, filter_rule, second
 
 
 def worked_before(view: View, e: Event) -> Event | None:
@@ -57,9 +57,8 @@ SET_UP = ("rdma.setup", "mpi.no_fabric", "efa.setup", "ib.memlock", "shm.sysv", 
 )
 def set_up_that_was_gone_around(view: View) -> Iterable[Change]:
     """Libraries try one way after the other: where the ranks made steps afterwards, another way was found."""
-    steps = view.of("app.progress", live=False)
     for e in view.of(*SET_UP):
-        later = [s for s in steps if s.source == e.source and max(s.line, s.last_line) > e.line]
+        later = view.steps_after(e)
         if later:
             yield Demote(event=e.id, reason=f"the ranks made steps after it (line {later[-1].line})")
 
@@ -102,12 +101,6 @@ def two_readings_of_a_missing_fabric(view: View) -> Iterable[Change]:
         return
     first = found[0]
     yield Add(
-        event=Event(
-            id=f"{first.id}+environment", rule="two-readings-of-a-missing-fabric", symptom="mpi.no_provider", emit="bad_node",
-            kind=first.kind, source=first.source, line=first.line, node=first.node, rank=first.rank, time=first.time,
-            last_time=first.last_time, last_line=first.last_line, clock=first.clock, own_time=first.own_time,
-            grain=first.grain, uncertainty=first.uncertainty, text=first.text, evidence=first.evidence,
-            before_start=first.before_start,
-        ),
+        event=second(first, "mpi.no_provider", id=f"{first.id}+environment", rule="two-readings-of-a-missing-fabric", fields={}, count=1, peers=(), gpu=None),
         reason="an environment that hides the network prints the same",
     )  # fmt: skip

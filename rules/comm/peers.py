@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attribution.rule import Add, Change, Event, Example, Retag, View, collector, event, filter_rule
+from attribution.rule import Add, Change, Event, Example, Retag, View, collector, event, filter_rule, second
 
 LOST = ("nccl.peer_reset", "ucx.retry", "ucx.retry_roce", "mpi.unreachable")
 
@@ -38,28 +38,15 @@ def two_readings_of_a_lost_peer(view: View) -> Iterable[Change]:
         for e in found:
             yield Retag(event=e.id, symptom=e.symptom, reason=f"{far} is the other end", fields={"culprit": far})
     yield Add(
-        event=Event(
+        event=second(
+            first,
+            "nccl.peer_crash",
             id=f"{first.id}+crash",
             rule="two-readings-of-a-lost-peer",
-            symptom="nccl.peer_crash",
             emit="bad_peers",
-            kind=first.kind,
-            source=first.source,
-            line=first.line,
-            node=first.node,
-            peers=first.peers,
-            rank=first.rank,
-            time=first.time,
-            last_time=first.last_time,
-            last_line=first.last_line,
-            clock=first.clock,
-            own_time=first.own_time,
-            grain=first.grain,
-            uncertainty=first.uncertainty,
+            count=1,
+            gpu=None,
             fields={"culprit": far} if far is not None else {},
-            text=first.text,
-            evidence=first.evidence,
-            before_start=first.before_start,
         ),
         reason="a crash at the other end prints the same",
     )

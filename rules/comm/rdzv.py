@@ -36,11 +36,10 @@ def port_in_use_and_yet_it_ran(view: View) -> Iterable[Change]:
 
     What was raised as an exception ended that process, whatever others printed later.
     """
-    steps = view.of("app.progress", live=False)
     for e in view.of("rdzv.addrinuse", "eth.dns"):
         if _RAISED.search(e.text):
             continue
-        after = [s for s in steps if s.source == e.source and max(s.line, s.last_line) > e.line]
+        after = view.steps_after(e)
         if after:
             yield Demote(event=e.id, reason=f"the run made progress after it (line {after[-1].line})")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribution.rule import Add, Change, Demote, Event, Example, Retag, View, event, filter_rule
+from attribution.rule import Add, Change, Demote, Example, Retag, View, event, filter_rule, second
 
 NEAR = 40
 
@@ -39,13 +39,7 @@ def two_readings_of_a_refused_login(view: View) -> Iterable[Change]:
     """A site that keeps ssh shut, or a user without keys: the text is the same."""
     for first in view.of("ssh.login")[:1]:
         yield Add(
-            event=Event(
-                id=f"{first.id}+keys", rule="two-readings-of-a-refused-login", symptom="ssh.keys", emit="bad_node",
-                kind=first.kind, source=first.source, line=first.line, node=first.node, rank=first.rank, time=first.time,
-                last_time=first.last_time, last_line=first.last_line, clock=first.clock, own_time=first.own_time,
-                grain=first.grain, uncertainty=first.uncertainty, text=first.text, evidence=first.evidence,
-                before_start=first.before_start,
-            ),
+            event=second(first, "ssh.keys", id=f"{first.id}+keys", rule="two-readings-of-a-refused-login", fields={}, count=1, peers=(), gpu=None),
             reason="keys or hosts that are not set up print the same",
         )  # fmt: skip
 

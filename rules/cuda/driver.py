@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribution.rule import Add, Change, Event, Example, View, event, filter_rule
+from attribution.rule import Add, Change, Example, View, event, filter_rule, second
 
 
 @filter_rule(
@@ -23,14 +23,5 @@ def no_gpu_and_no_nvml(view: View) -> Iterable[Change]:
     for missing in view.of("cuda.nodevice"):
         for nvml in view.of("cuda.nvml"):
             if nvml.source == missing.source:
-                yield Add(event=as_driver(nvml), reason="NVML found no driver either")
+                yield Add(event=second(nvml, "cuda.nodriver", peers=(), gpu=None), reason="NVML found no driver either")
                 return
-
-
-def as_driver(e: Event) -> Event:
-    return Event(
-        id=f"{e.id}:cuda.nodriver", rule=e.rule, symptom="cuda.nodriver", emit="bad_node", kind=e.kind, source=e.source,
-        line=e.line, node=e.node, rank=e.rank, time=e.time, last_time=e.last_time, last_line=e.last_line, clock=e.clock,
-        own_time=e.own_time, grain=e.grain, uncertainty=e.uncertainty, count=e.count, fields=e.fields, text=e.text,
-        evidence=e.evidence, before_start=e.before_start,
-    )  # fmt: skip

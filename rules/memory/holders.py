@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Any
 
 import re2
 
-from attribution.rule import Add, Change, Event, Example, Retag, View, event, filter_rule
+from attribution.rule import Add, Change, Example, Retag, View, event, filter_rule, second
 
 GIB = {"GiB": 1.0, "MiB": 1 / 1024, "KiB": 1 / 1048576}
 HOLDER = re2.compile(r"Process (\d{1,9}) has ([\d.]{1,12}) ([GMK]iB) memory in use")
@@ -50,7 +50,7 @@ def held_by_another(view: View) -> Iterable[Change]:
                 )
             else:
                 reason = f"process {pid}, not known as one of the job, held {size} {unit} of the GPU"
-                yield Add(event=second(e, "oom.cuda_foreign", found), reason=reason)
+                yield Add(event=second(e, "oom.cuda_foreign", fields=found), reason=reason)
             break
 
 
@@ -80,7 +80,7 @@ def in_pieces(view: View) -> Iterable[Change]:
         if not unused and RESERVED.search(e.text):
             unused = size(RESERVED, e.text) - size(ALLOCATED, e.text)
         if wanted and unused >= wanted:
-            hint = second(e, "oom.cuda_frag", {"unused_gib": f"{unused:.2f}"}, "interesting_node")
+            hint = second(e, "oom.cuda_frag", fields={"unused_gib": f"{unused:.2f}"}, emit="interesting_node")
             yield Add(event=hint, reason=f"{unused:.1f} GiB were reserved and not in use, {wanted:.1f} GiB were wanted")
 
 
@@ -118,16 +118,4 @@ def before_any_allocation(view: View) -> Iterable[Change]:
     for e in view.of("oom.cuda"):
         where = " ".join(e.fields.get(k, "") for k in ("function", "file", "raised_in", "in_call"))
         if BARE.search(e.text) and FIRST_USE.search(where):
-            yield Add(event=second(e, "oom.gpu_unusable", e.fields), reason="nothing of the program was on the GPU yet")
-
-
-def second(
-    e: Event, symptom: str, fields: Mapping[str, str], emit: Literal["bad_node", "interesting_node"] = "bad_node"
-) -> Event:
-    """The same line read as another possible cause."""
-    return Event(
-        id=f"{e.id}:{symptom}", rule=e.rule, symptom=symptom, emit=emit, kind=e.kind, source=e.source, line=e.line,
-        node=e.node, peers=e.peers, rank=e.rank, gpu=e.gpu, time=e.time, last_time=e.last_time, last_line=e.last_line,
-        clock=e.clock, own_time=e.own_time, grain=e.grain, uncertainty=e.uncertainty, count=e.count, fields=dict(fields),
-        text=e.text, evidence=e.evidence, before_start=e.before_start,
-    )  # fmt: skip
+            yield Add(event=second(e, "oom.gpu_unusable", fields=e.fields), reason="nothing of the program was on the GPU yet")

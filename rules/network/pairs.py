@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from attribution.rule import Add, Change, Event, Example, Retag, View, event, filter_rule
+from attribution.rule import Add, Change, Event, Example, Retag, View, event, filter_rule, second
 
 
 @filter_rule(
@@ -69,9 +69,7 @@ def side_that_most_pairs_share(view: View) -> Iterable[Change]:
 
 def _of_the_side(e: Event, culprit: str) -> Event:
     """The peers' words as an event of the node that they all speak of."""
-    return Event(
-        id=f"{e.id}:side", rule=e.rule, symptom=e.symptom, emit="bad_peers", kind=e.kind, source=e.source, line=e.line,
-        node=culprit, peers=e.peers, time=e.time, last_time=e.last_time, last_line=e.last_line, clock=e.clock,
-        own_time=e.own_time, grain=e.grain, uncertainty=e.uncertainty, count=e.count,
-        fields={**e.fields, "culprit": culprit}, text=e.text, evidence=e.evidence,
-    )  # fmt: skip
+    said = {**e.fields, "culprit": culprit}
+    return second(
+        e, e.symptom, id=f"{e.id}:side", emit="bad_peers", node=culprit, fields=said, rank=None, gpu=None, before_start=False
+    )
