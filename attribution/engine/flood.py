@@ -157,6 +157,9 @@ class Repeats:
         parsed = lines.parse(raw.decode("utf-8", "replace"))
         if parsed.stamp is None or any(hit.host != parsed.host or hit.rank != parsed.rank for hit in known.hits):
             return False
+        for hit in known.hits:
+            if hit.late is not None and not hit.late[1].startswith(known.prefix):
+                hit.settle()
         if any(self._crosses(hit.last, parsed.stamp) for hit in known.hits):
             return False
         for hit in known.hits:

@@ -225,6 +225,7 @@ class SourceReader:
         return found
 
     def _fold(self, hit: Hit, parsed: Line, text: str, number: int) -> Hit:
+        hit.settle()
         if self._crosses(hit.last, parsed.stamp):
             hit = Hit(hit.rule, hit.symptom, hit.emit, hit.fields, number, parsed, text)
             self._kept.keep(hit)

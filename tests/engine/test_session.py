@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tools import attempt, bundle, line_rule, rule_set, symptom
 
@@ -310,6 +310,8 @@ PIECES = (
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.lists(st.integers(1, 700), min_size=1, max_size=6))
+@example([PIECES[0]] * 3 + [PIECES[6]] * 2 + [PIECES[3]], [82])
+@example([PIECES[6]] * 2 + [PIECES[3]], [10])
 def test_where_blocks_end_changes_nothing(pieces, sizes):
     case = bundle(Source(path="k", kind="kern", node="n1"))
     text = "".join(pieces).encode()
