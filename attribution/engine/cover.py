@@ -35,7 +35,7 @@ def coverage_of(reader: SourceReader, zone: Zone, problem: Coverage | None) -> C
         state = "partial"
     return Coverage(
         source=source.path, kind=source.kind, state=state, node=source.node, bytes=reader.bytes, lines=reader.lines,
-        first=_when(reader.first_stamp, zone), last=_when(reader.last_stamp, zone), reason="; ".join(reasons), cut=cut,
+        first=_when(reader.times.first, zone), last=_when(reader.times.last, zone), reason="; ".join(reasons), cut=cut,
     )  # fmt: skip
 
 

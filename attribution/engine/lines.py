@@ -63,6 +63,10 @@ _AFTER = re.compile(r"[\]:,]{0,2} {0,4}(?:[|] )?")
 _QUOTED = re.compile(
     r"# \S|\++ (?!Exception Group)\S|(?:\w{1,20} ?[:=] ?)?Namespace\(|usage: |--[a-z][\w-]{0,60} {1,30}\S|\S{1,200}\.py::\w"
 )
+# A progress bar as tqdm writes it: what another program prints next stands in the same line.
+_BAR = re.compile(
+    r"(?:[^|%]{0,120}: {0,4})? {0,4}(?:\d{1,3}%\|[^|]{0,400}\| {0,4}[\w.]{1,16}/[\w.]{1,16}|[\w.]{1,16}it) \[[^\[\]]{0,300}\] {0,4}(?=\S)"
+)
 _SOURCE_FILES = (".py", ".cc", ".cpp", ".c", ".h", ".cu")
 _SHAPED = re.compile(r"[\[<(0-9A-Z{ ]|[^\W\d_]{3,12}\.? {1,2}\d|[\w.-]{1,253}: [\[A-Z\d]|kern|std")
 
@@ -76,6 +80,18 @@ def parse(text: str) -> Line:
         if found is not None:
             return found
     return _Peeler(text).line()
+
+
+def shown(raw: bytes) -> bytes:
+    """What a terminal shows of a line in the end: what stands behind its last carriage return."""
+    return raw.rstrip(b"\r").rpartition(b"\r")[2]
+
+
+def behind_bars(text: str) -> str:
+    """The end of a line that begins with progress bars; without them the line as it is."""
+    while (bar := _bar_at(text)) and len(text) > bar.end():
+        text = text[bar.end() :]
+    return text
 
 
 def quoted(body: str) -> bool:
@@ -101,7 +117,7 @@ class _Peeler:
 
     def line(self) -> Line:
         for _ in range(12):
-            if not self._step():
+            if not self._step() and not self._bar():
                 break
         body = self.text[self.at :].strip()
         if self.rank is None and "ank " in body:
@@ -131,6 +147,12 @@ class _Peeler:
             self._syslog() or self._levelled() or self._kernel_tag() or self._nccl() or self._skip(_PRIORITY)
             or self._foreign_date() or self._skip(_WEEKDAY) or self._fanned() or self._host_and_kernel()
         )  # fmt: skip
+
+    def _bar(self) -> bool:
+        """Only of a job's own output: behind a host's name a program's words prove no carrier."""
+        bar = _bar_at(self.text, self.at) if self.host is None else None
+        self.at = bar.end() if bar else self.at
+        return bar is not None
 
     def _skip(self, pattern: re.Pattern[str]) -> bool:
         match = pattern.match(self.text, self.at)
@@ -296,6 +318,10 @@ class _Peeler:
         self.stream = self.stream or f"{m[1]}:{m[2]}"
         self.at = m.end()
         return True
+
+
+def _bar_at(text: str, at: int = 0) -> re.Match[str] | None:
+    return _BAR.match(text, at) if "%|" in text or "it/s" in text else None
 
 
 _PLUS = re.compile(r"\[ {0,9}\+(\d{1,10}\.\d{1,9})\]")

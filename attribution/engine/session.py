@@ -147,7 +147,7 @@ class Session:
         """Stamps without a year take it from the window, else from any dated stamp of the bundle."""
         if self.zone.reference is not None:
             return self.zone
-        dated = sorted(self.zone.wall(r.dated) or 0.0 for r in readers if r.dated is not None)
+        dated = sorted(self.zone.wall(dated) or 0.0 for r in readers if (dated := r.times.dated) is not None)
         return Zone(self.bundle.attempt.log_timezone, dated[-1]) if dated else self.zone
 
     def _state(self, place: Place, zone: Zone) -> State:

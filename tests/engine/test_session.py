@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tools import attempt, bundle, line_rule, rule_set, symptom
 
 from attribution.bundle import Source
+from attribution.engine.lines import parse
 from attribution.engine.rules import Metric
 from attribution.engine.session import Session
 from attribution.model import Coverage
@@ -305,6 +306,9 @@ PIECES = (
     "Mar  2 04:40:00 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\n" * 3,
     "x" * 9000 + "\n",
     "2026-03-02T04:20:00Z n1 kernel: fine\n",
+    " 45%|####      | 45/100 [00:12<00:15]\r" * 3 + "NVRM: GPU 0000:3b:00.0 is lost\n",
+    "NVRM: GPU 0000:4c:00.0 is lost\r\rNVRM: GPU 0000:3b:00.0 is lost\r\n",
+    "Mar  2 04:18:01 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\r" * 3,
 )
 
 
@@ -322,6 +326,54 @@ def test_where_blocks_end_changes_nothing(pieces, sizes):
         at, turn = at + size, turn + 1
     session.ingest("k", b"", last=True)
     assert msgspec.json.encode(session.attribute(explain=True)) == msgspec.json.encode(attribute(RULES, case, {"k": text}))
+
+
+BAR = "Epoch 1:  45%|####      | 450/1000 [00:12<00:15, 35.1it/s]"
+
+
+def test_what_stands_behind_a_progress_bar_is_read_however_long_the_bars_are():
+    """A job's bars are one line of any length; what another program prints next is that line's end."""
+    text = "start\n" + (BAR + "\r") * 60_000 + BAR + "NVRM: GPU 0000:3b:00.0 is lost\nNVRM: GPU 0000:4c:00.0 is lost\n"
+    case = bundle(Source(path="k", kind="kern", node="n1"))
+    found = []
+    for size in (len(text), 1 << 20, 70_001):
+        session = Session(RULES, case)
+        for at in range(0, len(text), size):
+            session.ingest("k", text[at : at + size].encode())
+        session.ingest("k", b"", last=True)
+        found.append(session.attribute(explain=True))
+    assert found[0] == found[1] == found[2]
+    (one,) = found[0].symptoms
+    assert one.count == 2
+    assert [(e.line, e.text[-30:]) for e in one.evidence] == [
+        (2, "NVRM: GPU 0000:3b:00.0 is lost"),
+        (3, "NVRM: GPU 0000:4c:00.0 is lost"),
+    ]
+    assert [c.lines for c in found[0].coverage if c.source == "k"] == [3]
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "rank"),
+    [
+        (BAR + "slurmstepd: error: gone", "slurmstepd: error: gone", None),
+        (BAR + BAR + "[rank3]: Traceback (most recent call last):", "Traceback (most recent call last):", 3),
+        ("12: " + BAR + "RuntimeError: x", "RuntimeError: x", 12),
+        ("450it [00:12, 35.1it/s]RuntimeError: x", "RuntimeError: x", None),
+        (BAR, BAR, None),
+        ("n1:17:20 [0] NCCL INFO 45%|#| 1/2 [a]x", "NCCL INFO 45%|#| 1/2 [a]x", None),
+    ],
+)
+def test_a_progress_bar_is_peeled_off(text, body, rank):
+    line = parse(text)
+    assert (line.body, line.rank) == (body, rank)
+
+
+def test_pieces_of_one_line_are_events_of_their_own():
+    text = "RuntimeError: a\rRuntimeError: b\r" + BAR + "RuntimeError: a\n"
+    verdict = attribute(RULES, bundle(Source(path="a", kind="app", node="n1")), {"a": text})
+    (one,) = verdict.symptoms
+    assert (one.count, sorted({e.text for e in one.evidence})) == (3, ["RuntimeError: a", "RuntimeError: b"])
+    assert verdict.coverage[0].lines == 1
 
 
 def test_a_time_counts_for_forty_lines_and_no_further():
