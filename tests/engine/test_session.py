@@ -368,6 +368,54 @@ def test_a_progress_bar_is_peeled_off(text, body, rank):
     assert (line.body, line.rank) == (body, rank)
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "2026-05-01 10:00:00,123 - trainer - ERROR - ",
+        "2026-05-01 10:00:00.123 | ERROR    | pkg.train:main:120 - ",
+        "ERROR:root:",
+        "[2026-05-01 10:00:00,123] [ERROR] [engine.py:120:train] ",
+        "[2026-05-01 10:00:00,123][__main__][ERROR] - ",
+        "E0501 10:00:00.123456 140000 train.py:120] ",
+        "[NeMo E 2026-05-01 10:00:00 train:120] ",
+        "(EngineCore_0 pid=17) ERROR 05-01 10:00:00 [core.py:390] ",
+        "[rank: 3] ",
+        "ERROR: ",
+    ],
+)
+def test_what_a_logger_reports_as_an_error_is_read_as_if_it_stood_alone(before):
+    case = bundle(Source(path="a", kind="app", node="n1"))
+    (one,) = attribute(RULES, case, {"a": before + "RuntimeError: boom\n"}).symptoms
+    assert one.symptom == "app.error"
+
+
+@pytest.mark.parametrize(
+    "before", ["2026-05-01 10:00:00,123 - trainer - INFO - ", "WARNING:root:", "the word ERROR: ", "ERROR - # "]
+)
+def test_other_words_before_an_error_are_no_logger(before):
+    case = bundle(Source(path="a", kind="app", node="n1"))
+    assert attribute(RULES, case, {"a": before + "RuntimeError: boom\n"}).symptoms == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "rank", "time"),
+    [
+        (
+            '{"log":"[rank3]: RuntimeError: x\\n","stream":"stderr","time":"2026-03-02T04:18:00.5Z"}',
+            "RuntimeError: x",
+            3,
+            1772425080.5,
+        ),
+        ('{"level": "error", "msg": "RuntimeError: x"}', "RuntimeError: x", None, None),
+        ('{"message": "2026-03-02T04:18:00Z kernel: x", "ts": "2026-03-02T05:00:00Z"}', "x", None, 1772425080.0),
+        ('{"message": 7, "msg": ["x"]}', '{"message": 7, "msg": ["x"]}', None, None),
+    ],
+)
+def test_the_message_of_a_record_in_json_is_read(text, body, rank, time):
+    line = parse(text)
+    assert (line.body, line.rank, line.stamp.value if line.stamp else None, line.kernel) == (body, rank, time, False)
+
+
 def test_pieces_of_one_line_are_events_of_their_own():
     text = "RuntimeError: a\rRuntimeError: b\r" + BAR + "RuntimeError: a\n"
     verdict = attribute(RULES, bundle(Source(path="a", kind="app", node="n1")), {"a": text})
