@@ -147,6 +147,11 @@ class RuleSet:
         return {r.name: Matcher(r) for r in self.extractors if r.metric is None}
 
     @cached_property
+    def sandboxed(self) -> frozenset[str]:
+        """Names of the extractors whose events are recorded and change no verdict."""
+        return frozenset(r.name for r in self.extractors if r.maturity == "sandbox")
+
+    @cached_property
     def accumulators(self) -> dict[str, tuple[PythonRule, Any]]:
         return {r.name: (r, compile_pattern(r.trigger)) for r in self.python if r.kind == "accumulator"}
 

@@ -416,6 +416,29 @@ def test_the_message_of_a_record_in_json_is_read(text, body, rank, time):
     assert (line.body, line.rank, line.stamp.value if line.stamp else None, line.kernel) == (body, rank, time, False)
 
 
+@pytest.mark.parametrize("reads", ["app", "record", "metric"])
+def test_a_rule_on_trial_is_recorded_and_changes_nothing(reads):
+    """Its event would win the same line, explain the error and be the cause, if it took part."""
+    better = symptom("app.better", "hardware", rank=1, explains=["app.error"], beats=["app.error"])
+    rule = {
+        "app": line_rule("try", "boom", "app.better", ("boom",), maturity="sandbox"),
+        "record": line_rule("try", "State=FAILED", "app.better", ("state=failed",), ("record",), maturity="sandbox"),
+        "metric": line_rule(
+            "try", "", "app.better", (), ("metric",), maturity="sandbox", metric=Metric(query="q", op=">=", value=1, hold=0)
+        ),
+    }[reads]
+    case = bundle(Source(path="a", kind="app", node="n1"), Source(path="m", kind="metric", node="n1"))
+    texts = {"a": "RuntimeError: boom\n", "m": '{"rule": "try", "series": [{"points": [[1, 2.0]], "node": "n1"}]}'}
+    if reads != "metric":
+        del texts["m"]
+    plain = attribute(rule_set(LOST, ERROR, better, extractors=RULES.extractors), case, {"a": texts["a"]})
+    tried = attribute(rule_set(LOST, ERROR, better, extractors=(*RULES.extractors, rule)), case, texts)
+    assert [s.symptom for s in tried.interesting] == ["app.better"]
+    assert any(step.rule == "try" for step in tried.trail)
+    same = ("verdict", "domain", "root_cause", "symptoms", "demoted", "candidates", "responsible_nodes", "terminal_state")
+    assert [getattr(tried, name) for name in same] == [getattr(plain, name) for name in same]
+
+
 def test_pieces_of_one_line_are_events_of_their_own():
     text = "RuntimeError: a\rRuntimeError: b\r" + BAR + "RuntimeError: a\n"
     verdict = attribute(RULES, bundle(Source(path="a", kind="app", node="n1")), {"a": text})
