@@ -80,6 +80,8 @@ def roots_of(rules: RuleSet) -> Mapping[str, tuple[Symptom, ...]]:
     """Source kind -> root symptoms that a rule can find there, strongest first."""
     found: dict[str, set[str]] = {}
     for rule in rules.extractors:
+        if rule.maturity == "sandbox":
+            continue
         names = {r.symptom for r in rule.rows.values()} if rule.rows is not None else {rule.symptom}
         for kind in rule.reads:
             found.setdefault(kind, set()).update(n for n in names if n in rules.symptoms)
