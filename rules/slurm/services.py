@@ -53,3 +53,26 @@ def unknown_user_where_the_directory_is_down(view: View) -> Iterable[Change]:
     for e in view.of("slurm.directory_down"):
         if e.node in asked:
             yield Retag(event=e.id, symptom="slurm.user_lookup", reason="a program on the node found the user unknown")
+
+
+@filter_rule(
+    name="credentials-refused-by-a-wrong-clock",
+    stage="MID",
+    example=Example(
+        given=(
+            event("slurm.cred", "n2", kind="slurmd", time=5.0, launch="yes"),
+            event("krn.clock", "n2", kind="journal", time=30.0, emit="interesting_node"),
+        ),
+        expect=("retag slurm.cred slurm.clock_apart",),
+        quiet=(
+            event("slurm.cred", "n2", kind="slurmd", time=5.0, launch="yes"),
+            event("krn.clock", "n3", kind="journal", time=30.0, emit="interesting_node"),
+        ),
+    ),
+)
+def credentials_refused_by_a_wrong_clock(view: View) -> Iterable[Change]:
+    """A refused credential may be late for many reasons; a clock that was set right on that node is one that is proven."""
+    wrong = {e.node for e in view.of("krn.clock", live=False) if e.node is not None}
+    for e in view.of("slurm.cred"):
+        if e.node in wrong and e.kind != "app":
+            yield Retag(event=e.id, symptom="slurm.clock_apart", reason="the node's clock was wrong")
