@@ -258,6 +258,9 @@ def test_hostile_text_reaches_no_terminal(rules):
     out = said(rules("test", stdin=hostile))
     assert "\\x1b]0;owned\\x07GPU is lost [bold]" in out
     assert "[/bold]" in out
+    assert said(rules("test", stdin=b"GPU is lost\rbar\rGPU is lost again\n")).startswith(
+        "line 1: GPU is lost\\rGPU is lost again\n"
+    )
     assert all(ch == "\n" or ch.isprintable() for ch in out)
     assert said(rules("test", "--line", "GPU is lost \udcff\x1b[2J")).startswith("line 1: GPU is lost")
 
