@@ -90,7 +90,7 @@ def assemble(
         attempt=_view(session.bundle.attempt, place), verdict=outcome.verdict, terminal_state=outcome.terminal_state,
         domain=outcome.domain, sub_domain=outcome.sub_domain, confidence=outcome.confidence,
         root_cause=_root(outcome), candidates=tuple(_candidate(g, ledger, missing) for g in outcome.candidates),
-        responsible_nodes=outcome.nodes, symptoms=_seen(symptoms, ledger), interesting=_seen(interesting, ledger),
+        responsible_nodes=outcome.nodes, symptoms=_seen(symptoms, ledger), interesting=_seen([*interesting, *ledger.aside], ledger),
         demoted=_demoted(demoted, ledger), coverage=coverage, could_change=cover.could_change(coverage, rules),
         would_flip=cover.would_flip(ledger, rules, outcome, coverage), facts=_facts(session, ledger),
         advice=advice(outcome, missing), drain_suggestions=drains(ledger, outcome), missing=missing,
@@ -195,7 +195,7 @@ def _trail(ledger: Ledger, choice: Choice, outcome: Outcome) -> tuple[TrailStep,
     steps = [
         TrailStep(stage="EXTRACT", rule=e.rule, what=f"{e.symptom} ({e.emit}, {e.count}x)", symptom=e.symptom, node=e.node,
                   source=e.source, line=e.line)
-        for e in ledger.sorted()
+        for e in [*ledger.sorted(), *ledger.aside]
     ]  # fmt: skip
     steps += [step for step in ledger.trail if step.stage != REFINE_STAGES[-1]]
     steps += [

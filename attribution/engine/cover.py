@@ -35,7 +35,7 @@ def coverage_of(reader: SourceReader, zone: Zone, problem: Coverage | None) -> C
         state = "partial"
     return Coverage(
         source=source.path, kind=source.kind, state=state, node=source.node, bytes=reader.bytes, lines=reader.lines,
-        first=_when(reader.first_stamp, zone), last=_when(reader.last_stamp, zone), reason="; ".join(reasons), cut=cut,
+        first=_when(reader.times.first, zone), last=_when(reader.times.last, zone), reason="; ".join(reasons), cut=cut,
     )  # fmt: skip
 
 
@@ -80,6 +80,8 @@ def roots_of(rules: RuleSet) -> Mapping[str, tuple[Symptom, ...]]:
     """Source kind -> root symptoms that a rule can find there, strongest first."""
     found: dict[str, set[str]] = {}
     for rule in rules.extractors:
+        if rule.maturity == "sandbox":
+            continue
         names = {r.symptom for r in rule.rows.values()} if rule.rows is not None else {rule.symptom}
         for kind in rule.reads:
             found.setdefault(kind, set()).update(n for n in names if n in rules.symptoms)

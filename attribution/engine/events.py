@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from attribution.bundle import Bundle, NodeRecord, Source
 from attribution.engine.hits import Hit
+from attribution.engine.lines import behind_bars
 from attribution.engine.names import Names, pci, split_hosts
 from attribution.engine.source import SourceReader
 from attribution.engine.stamps import Stamp, Zone, iso, parse_when
@@ -118,13 +119,13 @@ def _event(hit: Hit, source: Source, place: Place, node: str | None, suffix: str
         fields = {**fields, "outside": stranger}
     peers = tuple(sorted({p for key in ("peer", "peer2") if (p := place.names.resolve(hit.fields.get(key)))}))
     return Event(
-        id=f"{source.path}:{hit.line}:{hit.rule}{suffix}" + (f"+{hit.part}" if hit.part else ""), rule=hit.rule, symptom=hit.symptom, emit=hit.emit,
+        id=f"{source.path}:{hit.line}:{hit.rule}{suffix}{hit.part}", rule=hit.rule, symptom=hit.symptom, emit=hit.emit,
         kind=source.kind, source=source.path, line=hit.line, node=node, peers=peers, rank=_rank(hit, source),
         gpu=pci(hit.fields.get("gpu")), time=time, last_time=last, last_line=hit.texts[-1][0], clock=clock,
         own_time=hit.own and time is not None, grain=hit.first.grain if hit.first else 1.0, uncertainty=doubt,
         count=hit.count, fields=fields, text=hit.texts[0][1],
         evidence=tuple(
-            Evidence(source=source.path, kind=source.kind, line=line, text=text, node=node or source.node,
+            Evidence(source=source.path, kind=source.kind, line=line, text=behind_bars(text), node=node or source.node,
                      time=iso(time) if line == hit.line and clock == "wall" and hit.own else None)
             for line, text in hit.texts
         ),

@@ -44,8 +44,8 @@ class Hit:
         self.rule, self.symptom, self.emit, self.fields = rule, symptom, emit, fields
         self.host, self.rank, self.stream = parsed.host, parsed.rank, parsed.stream
         self.line, self.count = line, 1
-        # An accumulator may give several events for one line: they are told apart by this.
-        self.part = 0
+        # One line may give several hits of a rule (of its pieces, of an accumulator): they are told apart by this.
+        self.part = ""
         self.first: Stamp | None = parsed.stamp
         self.last: Stamp | None = parsed.stamp
         self.own = parsed.stamp is not None and parsed.stamp.kind != "delta"

@@ -37,6 +37,8 @@ class Ledger:
         self._roots: dict[str, list[Event]] | None = None
         self.symptoms, self.state = symptoms, state
         self.demoted: dict[str, Demotion] = {}
+        # Events that are shown and take part in nothing: those of rules on trial.
+        self.aside: list[Event] = []
         self.trail: list[TrailStep] = []
         self.diagnostics: list[Diagnostic] = []
         self.blame: tuple[str, ...] | None = None

@@ -2,7 +2,7 @@
 
 Shapes: kmsg, dmesg in its four forms, syslog (RFC 3164 and ISO), journalctl (short, json), Fabric Manager, slurmctld,
 pdsh's and clush's `node: `, container runtimes' `stderr F`, c10d and glog, NCCL's `host:pid:tid [dev]`, UCX's and PMIx's `[host:pid:…]`, srun --label, torchrun's `[default3]:`,
-`[rank3]:`, Open MPI's `[1,3]<stderr>:`, vLLM's `(Worker_PP3 pid=…)`.
+`[rank3]:`, progress bars, records in JSON, Open MPI's `[1,3]<stderr>:`, vLLM's `(Worker_PP3 pid=…)`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,14 @@ class Line(NamedTuple):
 
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[ -/]{0,4}[@-~]|[@-Z\\-_])")
-_RANK = re.compile(r"\[rank(\d{1,7})\]: ?")
+_RANK = re.compile(r"\[rank(?:(\d{1,7})\]:|: (\d{1,7})\]) ?")
 _DEFAULT = re.compile(r"\[([A-Za-z_]\w{0,15}?)(\d{1,5})\]: ?")
 _LABEL = re.compile(r" {0,5}(\d{1,7}): ")
-_MPI = re.compile(r"\[\d{1,9},(\d{1,7})\]<std(?:out|err)>: ?")
+_MPI = re.compile(r"\[(?:\d{1,9},)?(\d{1,7})\]<std(?:out|err)>: ?")
+# A time of day alone, a date in an order that may be either, and the year that mpirun's stamps end with: no stamps.
+_CLOCK = re.compile(
+    r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})? {1,3}(?:[-|] )?(?=[A-Za-z_(\[*])|\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?: -)? (?=\S)|\d{4}(?=\[(?:\d{1,9},)?\d{1,7}\]<std)"
+)
 _COUNTER = re.compile(r"\[\d{1,9}\] (?=\[rank)")
 _WORKER = re.compile(r"\((\w{1,40}(?: \w{1,20}){0,2}) pid=\d{1,9}(?:, ip=[\w.:]{1,45})?\) ?")
 _NCCL = re.compile(r"(?=[\d.-]{0,40}[A-Za-z_])([A-Za-z0-9][\w.-]{0,253}):(\d{1,9}):(\d{1,9}) (?:\[(\d{1,3})\] )?")
@@ -63,6 +67,19 @@ _AFTER = re.compile(r"[\]:,]{0,2} {0,4}(?:[|] )?")
 _QUOTED = re.compile(
     r"# \S|\++ (?!Exception Group)\S|(?:\w{1,20} ?[:=] ?)?Namespace\(|usage: |--[a-z][\w-]{0,60} {1,30}\S|\S{1,200}\.py::\w"
 )
+# A progress bar as tqdm writes it: what another program prints next stands in the same line.
+_BAR = re.compile(
+    r"(?:[^|%]{0,120}: {0,4})? {0,4}(?:\d{1,3}%\|[^|]{0,400}\| {0,4}[\w.]{1,16}/[\w.]{1,16}|[\w.]{1,16}it) \[[^\[\]]{0,300}\] {0,4}(?=\S)"
+)
+# What a logger puts before an error's words, in the forms of Python's logging, loguru, DeepSpeed, Hydra, NeMo, glog, vLLM.
+_ERROR = r"(?:ERROR|CRITICAL|FATAL)"
+_NAME = r"[\w./:<>-]{1,80}"
+_LOGGED = re.compile(
+    rf"(?:- )?(?:{_NAME} - ){{0,3}}{_ERROR}(?: - | {{1,9}}- )(?:{_NAME} - )?|{_ERROR} {{0,9}}\| {_NAME} - "
+    rf"|(?:\[{_NAME}\] ?){{0,3}}\[{_ERROR}\](?: ?\[{_NAME}\]){{0,3}}:?(?: - | )|{_ERROR}:[\w.]{{1,80}}:|{_ERROR}:? {{1,9}}"
+    r"|(?:\d{1,9} )?\[?[\w./-]{1,80}\.(?:py|cc|cpp|cu|c|go|rs):\d{1,6}\] |\[NeMo E [^\]]{1,60}\] "
+)
+_MESSAGE, _TIME = ("log", "message", "msg"), ("time", "timestamp", "@timestamp", "asctime", "ts")
 _SOURCE_FILES = (".py", ".cc", ".cpp", ".c", ".h", ".cu")
 _SHAPED = re.compile(r"[\[<(0-9A-Z{ ]|[^\W\d_]{3,12}\.? {1,2}\d|[\w.-]{1,253}: [\[A-Z\d]|kern|std")
 
@@ -72,10 +89,28 @@ def parse(text: str) -> Line:
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if text.startswith('{"'):
-        found = _journal_json(text)
+        found = _json(text)
         if found is not None:
             return found
     return _Peeler(text).line()
+
+
+def shown(raw: bytes) -> bytes:
+    """What a terminal shows of a line in the end: what stands behind its last carriage return."""
+    return raw.rstrip(b"\r").rpartition(b"\r")[2]
+
+
+def logged(body: str) -> int:
+    """How many characters of a message are a logger's words before what it reports as an error; 0 where none are."""
+    found = _LOGGED.match(body)
+    return found.end() if found else 0
+
+
+def behind_bars(text: str) -> str:
+    """The end of a line that begins with progress bars; without them the line as it is."""
+    while (bar := _bar_at(text)) and len(text) > bar.end():
+        text = text[bar.end() :]
+    return text
 
 
 def quoted(body: str) -> bool:
@@ -101,7 +136,7 @@ class _Peeler:
 
     def line(self) -> Line:
         for _ in range(12):
-            if not self._step():
+            if not self._step() and not self._bar():
                 break
         body = self.text[self.at :].strip()
         if self.rank is None and "ank " in body:
@@ -118,7 +153,7 @@ class _Peeler:
             return self._time_in_brackets() or self._label_in_brackets()
         if first.isdigit():
             return (
-                self._iso() or self._kmsg() or self._slashed() or self._unix() or self._foreign_date() or self._label()
+                self._iso() or self._kmsg() or self._slashed() or self._skip(_CLOCK) or self._unix() or self._foreign_date() or self._label()
                 or self._nccl() or self._fanned() or self._host_and_kernel()
             )  # fmt: skip
         if first == " ":
@@ -131,6 +166,12 @@ class _Peeler:
             self._syslog() or self._levelled() or self._kernel_tag() or self._nccl() or self._skip(_PRIORITY)
             or self._foreign_date() or self._skip(_WEEKDAY) or self._fanned() or self._host_and_kernel()
         )  # fmt: skip
+
+    def _bar(self) -> bool:
+        """Only of a job's own output: behind a host's name a program's words prove no carrier."""
+        bar = _bar_at(self.text, self.at) if self.host is None else None
+        self.at = bar.end() if bar else self.at
+        return bar is not None
 
     def _skip(self, pattern: re.Pattern[str]) -> bool:
         match = pattern.match(self.text, self.at)
@@ -174,7 +215,8 @@ class _Peeler:
 
     def _label_in_brackets(self) -> bool:
         if (m := _RANK.match(self.text, self.at)) or (m := _MPI.match(self.text, self.at)):
-            self.rank, self.stream = int(m[1]), f"rank{m[1]}"
+            said = m[m.lastindex or 1]
+            self.rank, self.stream = int(said), f"rank{said}"
         elif m := _COUNTER.match(self.text, self.at):
             pass
         elif m := _DEFAULT.match(self.text, self.at):
@@ -252,6 +294,8 @@ class _Peeler:
         return self._take(stamps.KMSG, lambda m: Stamp("uptime", int(m[1]) / 1e6, 1e-6))
 
     def _slashed(self) -> bool:
+        if self._take(stamps.YEAR_SLASHED, stamps.from_iso):
+            return True
         return self._take(stamps.SLASHED, lambda m: stamps.yearless(int(m[1]), int(m[2]), (m[3], m[4], m[5])))
 
     def _levelled(self) -> bool:
@@ -298,6 +342,10 @@ class _Peeler:
         return True
 
 
+def _bar_at(text: str, at: int = 0) -> re.Match[str] | None:
+    return _BAR.match(text, at) if "%|" in text or "it/s" in text else None
+
+
 _PLUS = re.compile(r"\[ {0,9}\+(\d{1,10}\.\d{1,9})\]")
 _TAG = re.compile(rf"(?:{_FACILITY}\.{_SEVERITY} )?[\w./@()-]{{1,64}}(?:\[\d{{1,9}}\])?:(?: |$)")
 
@@ -306,15 +354,27 @@ def _tagged(text: str, at: int) -> bool:
     return _TAG.match(text, at) is not None
 
 
-def _journal_json(text: str) -> Line | None:
-    """One record of `journalctl -o json`."""
+def _json(text: str) -> Line | None:
+    """One record in JSON: of `journalctl -o json`, a container runtime's log, or a program's logger."""
     try:
         record = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
-    message = record.get("MESSAGE") if isinstance(record, dict) else None
-    if not isinstance(message, str):
+    if not isinstance(record, dict):
         return None
+    if isinstance(message := record.get("MESSAGE"), str):
+        return _journal_record(message, record)
+    said = next((word for key in _MESSAGE if isinstance(word := record.get(key), str)), None)
+    if said is None:
+        return None
+    # Whoever wrote the record chose its words: they are no proof of the kernel's.
+    line = _Peeler(said.rstrip("\n")).line()._replace(kernel=False)
+    time = next((word for key in _TIME if isinstance(word := record.get(key), str)), None)
+    when = stamps.ISO.match(time) if time is not None and line.stamp is None else None
+    return line._replace(stamp=stamps.from_iso(when)) if when else line
+
+
+def _journal_record(message: str, record: dict[str, object]) -> Line:
     micro = record.get("__REALTIME_TIMESTAMP")
     stamp = (
         Stamp("wall", int(micro) / 1e6, 1e-6)

@@ -14,7 +14,10 @@ import ahocorasick
 
 
 class Candidate(NamedTuple):
-    """A line of the block, without its newline, and the rules that it may match (by name, sorted)."""
+    """A line of the block, without its newline, and the rules that it may match (by name, sorted).
+
+    Where carriage returns stand in a line (a progress bar's), it is the piece between two of them.
+    """
 
     start: int
     end: int
@@ -36,7 +39,8 @@ class Prefilter:
 
         The caller may raise `skip[0]` while it iterates: hits before that offset are passed over.
         """
-        start, end, found = 0, -1, set[int]()
+        # Nothing is searched twice, whatever a line holds: `floor` is where the last search ended, `line_end` a newline.
+        start, end, floor, line_end, found = 0, -1, 0, -1, set[int]()
         for at, needle in self._hits(block):
             if at < end:
                 found.add(needle)
@@ -47,9 +51,13 @@ class Prefilter:
             if at < skip[0]:
                 end = -1
                 continue
-            start = block.rfind(b"\n", 0, at) + 1
-            end = block.find(b"\n", at)
-            end = len(block) if end < 0 else end
+            if at > line_end:
+                floor = max(floor, block.rfind(b"\n", floor, at) + 1)
+                line_end = block.find(b"\n", at)
+                line_end = len(block) if line_end < 0 else line_end
+            start = floor = max(floor, block.rfind(b"\r", floor, at) + 1)
+            end = block.find(b"\r", at, line_end)
+            end = line_end if end < 0 else end
             found = {needle}
         if found:
             yield Candidate(start, end, self._names(found))

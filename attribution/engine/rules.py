@@ -9,7 +9,7 @@ from typing import Any
 
 import re2
 
-from attribution.engine.lines import quoted
+from attribution.engine.lines import logged, quoted
 from attribution.engine.match import Prefilter
 from attribution.model import EmitType, Frozen, Maturity, Mutation, SourceKind, Symptom
 from attribution.rule import PythonRule
@@ -104,6 +104,9 @@ class Matcher:
         """Fields and row of a hit on a line's message (`raw`: the same as UTF-8, where it is known), or None."""
         raw = utf8(body) if raw is None else raw
         hit = self.pattern.search(raw)
+        if hit is None and self._unquoted and (at := logged(body)):
+            body = body[at:]
+            hit = self.pattern.search(utf8(body))
         if hit is None or (self.unless is not None and self.unless.search(raw)) or (self._unquoted and quoted(body)):
             return None
         groups = {name: found.decode("utf-8", "replace") for name, at in self._groups if (found := hit[at]) is not None}
@@ -142,6 +145,11 @@ class RuleSet:
     @cached_property
     def matchers(self) -> dict[str, Matcher]:
         return {r.name: Matcher(r) for r in self.extractors if r.metric is None}
+
+    @cached_property
+    def sandboxed(self) -> frozenset[str]:
+        """Names of the extractors whose events are recorded and change no verdict."""
+        return frozenset(r.name for r in self.extractors if r.maturity == "sandbox")
 
     @cached_property
     def accumulators(self) -> dict[str, tuple[PythonRule, Any]]:

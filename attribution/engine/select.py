@@ -13,7 +13,8 @@ from attribution.engine import lines
 from attribution.engine.hits import DISTINCT, LAST, RAW_LINES
 from attribution.engine.lines import MAX_LINE
 from attribution.engine.rules import RuleSet
-from attribution.engine.source import LOOK_BACK, MAX_TAIL, TAIL_KEPT
+from attribution.engine.source import MAX_TAIL, TAIL_KEPT
+from attribution.engine.times import HEAD, LOOK_BACK, stamp_of
 from attribution.model import Frozen
 
 SELECTED_MOST = 16 << 20
@@ -24,7 +25,8 @@ FLOOD, MOST_KEYS = 20_000, 1024
 _RANKED = re.compile(rb"ank|(?:^|[\] ]) {0,5}\d{1,7}: |<std(?:out|err)>")
 
 Key = tuple[tuple[str, ...], int | None]
-Kept = dict[int, bytes]
+# By the place of its first byte: the line's number, and the line or, where carriage returns stand in it, one piece.
+Kept = dict[int, tuple[int, bytes]]
 
 
 class Selection(Frozen, frozen=True, kw_only=True):
@@ -90,8 +92,11 @@ class Selector:
         self._floods: dict[tuple[str, ...], int] = {}
         self._timed: tuple[int, Kept] = (-1, {})
         self._until = -1
-        self._carry = self._pending = self._tail = self._latest = b""
-        self._skipping = False
+        # How many bytes came before the text at hand.
+        self._base = 0
+        self._carry = self._pending = self._tail = b""
+        self._latest: tuple[int, tuple[int, bytes]] = (0, (0, b""))
+        self._in_line = False
 
     # ---- bytes ------------------------------------------------------------------------------------------------------
 
@@ -101,16 +106,19 @@ class Selector:
         data = self._pending + block
         cut = data.rfind(b"\n") + 1
         self._pending = data[cut:]
-        if len(self._pending) > MAX_TAIL:
-            # A line that never ends: one byte more than is matched, so that the reader still says that it was cut.
-            self._pending = self._pending[: MAX_LINE + 1]
         if cut:
             self._whole(data[:cut])
+        if len(self._pending) > MAX_TAIL:
+            # A line that never ends: one byte more than is matched, so that the reader still says that it was cut.
+            cut = self._pending.rfind(b"\r") + 1
+            if cut:
+                self._whole(self._pending[:cut])
+            self._pending = self._pending[cut:][: MAX_LINE + 1]
 
     def finish(self) -> Selection:
         """What is worth carrying. Nothing can be fed after it."""
-        if self._pending:
-            self._whole(self._pending)
+        if self._pending or self._in_line:
+            self._whole(self._pending + b"\n")
             self._pending = b""
         for queue in self._late.values():
             for piece in queue:
@@ -118,15 +126,22 @@ class Selector:
         if self._progress:
             self._keep_tail()
         if self._number:
-            self._kept.setdefault(self._number - 1, self._latest)
+            self._kept.setdefault(*self._latest)
+        pieces: dict[int, list[bytes]] = {}
+        for _, (number, raw) in sorted(self._kept.items()):
+            pieces.setdefault(number, []).append(raw)
         return Selection(
-            lines=tuple(sorted(self._kept.items())), cut=tuple(sorted(self._cut)), total=self._number, bytes=self.bytes
+            lines=tuple((number, b"\r".join(found)) for number, found in pieces.items()),
+            cut=tuple(sorted(self._cut)),
+            total=self._number,
+            bytes=self.bytes,
         )
 
     def _whole(self, data: bytes) -> None:
+        """Lines to their end; or the pieces of one that has not ended."""
         text, skip = self._carry + data, len(self._carry)
-        if self._number == 0:
-            self._put(0, _line(text, 0))
+        if self._base + skip == 0:
+            self._put(*self._at(_piece(text, 0), 0))
         at, number = skip, self._number
         for start, end, names in self._prefilter.candidates(text):
             if start < skip:
@@ -138,18 +153,27 @@ class Selector:
             if self._foreign is None or not self._foreign(raw):
                 self._hit(text, start, raw, number, names)
         self._follow(text, at, len(text), number)
-        self._number += data.count(b"\n") + (0 if data.endswith(b"\n") else 1)
-        self._latest = _line(data, data.rfind(b"\n", 0, len(data) - 1) + 1)
+        self._number += data.count(b"\n")
+        self._in_line = not data.endswith(b"\n")
         self._tail = (self._tail + data)[-TAIL_KEPT:] if len(data) < TAIL_KEPT else data[-TAIL_KEPT:]
-        self._carry = text[_back(text, len(text), LOOK_BACK + 1) :][-MAX_TAIL:]
-        self._carry = self._carry[self._carry.find(b"\n") + 1 :] if len(self._carry) == MAX_TAIL else self._carry
+        if not self._in_line:
+            last = text.rfind(b"\n", 0, len(text) - 1) + 1
+            self._latest = self._at(_piece(text, last), self._number - 1)
+        keep = _back(text, len(text), LOOK_BACK + 1)
+        if len(text) - keep > MAX_TAIL:
+            keep = text.find(b"\n", len(text) - MAX_TAIL) + 1 or len(text) - MAX_TAIL
+        self._base, self._carry = self._base + keep, text[keep:]
+
+    def _at(self, piece: tuple[int, bytes], number: int) -> tuple[int, tuple[int, bytes]]:
+        return self._base + piece[0], (number, piece[1][: MAX_LINE + 1])
 
     # ---- hits -------------------------------------------------------------------------------------------------------
 
     def _hit(self, text: bytes, start: int, raw: bytes, number: int, names: tuple[str, ...]) -> None:
         flood = self._floods[names] = self._floods.get(names, 0) + 1
+        place, own = self._at((start, raw), number)
         if flood > FLOOD:
-            self._keep_late((names, None), {number: raw[: MAX_LINE + 1]})
+            self._keep_late((names, None), {place: own})
             return
         rank = lines.parse(raw[:MAX_LINE].decode("utf-8", "replace")).rank if _RANKED.search(raw) else None
         key = (names, rank) if len(self._counts) < MOST_KEYS else (names, None)
@@ -158,21 +182,21 @@ class Selector:
             before, after = self._context(names)
             self._until = max(self._until, number + after)
             for piece in (self._before(text, start, number, before), self._time_of(text, start, number)):
-                for n, line in piece.items():
-                    self._put(n, line)
-            self._put(number, raw)
+                for at, line in piece.items():
+                    self._put(at, line)
+            self._put(place, own)
         else:
-            self._keep_late(key, {**self._time_of(text, start, number), number: raw[: MAX_LINE + 1]})
+            self._keep_late(key, {**self._time_of(text, start, number), place: own})
 
     def _keep_late(self, key: Key, piece: Kept) -> None:
         """Keep one of the last hits, in the place of an older one."""
         self._cut.update(key[0])
         queue = self._late.setdefault(key, deque())
         if queue and (len(queue) == self._last or self._held_late >= self._most):
-            self._held_late -= sum(map(len, queue.popleft().values()))
+            self._held_late -= _size(queue.popleft())
         if self._held_late < self._most:
             queue.append(piece)
-            self._held_late += sum(map(len, piece.values()))
+            self._held_late += _size(piece)
 
     def _context(self, names: tuple[str, ...]) -> tuple[int, int]:
         found = self._around.get(names)
@@ -182,52 +206,59 @@ class Selector:
             self._around[names] = found
         return found
 
-    def _put(self, number: int, raw: bytes) -> None:
-        if number not in self._kept:
-            self._kept[number] = raw[: MAX_LINE + 1]
-            self._held += min(len(raw), MAX_LINE)
+    def _put(self, place: int, line: tuple[int, bytes]) -> None:
+        if place not in self._kept:
+            self._kept[place] = line
+            self._held += len(line[1])
 
     def _follow(self, text: bytes, at: int, stop: int, number: int) -> None:
         """Keep the lines of text[at:stop] that a rule wants after an earlier hit."""
-        while at < stop and number <= self._until and self._held < self._most:
-            raw = _line(text, at)
-            self._put(number, raw)
-            at, number = at + len(raw) + 1, number + 1
+        while number <= self._until and self._held < self._most and (end := text.find(b"\n", at, stop)) >= 0:
+            self._put(*self._at(_shown(text, at), number))
+            at, number = end + 1, number + 1
 
     def _before(self, text: bytes, start: int, number: int, count: int) -> Kept:
         found: Kept = {}
+        start = text.rfind(b"\n", 0, start) + 1 if count else 0
         while count > 0 and start > 0:
             start = text.rfind(b"\n", 0, start - 1) + 1
             number, count = number - 1, count - 1
-            found[number] = _line(text, start)
+            found.update([self._at(_shown(text, start), number)])
         return found
 
     def _time_of(self, text: bytes, start: int, number: int) -> Kept:
         """The last line before this one that has a time, where it has none itself; what was looked at once is not again."""
         looked, found = self._timed
-        at, result = number, Kept()
-        while at > looked and number - at <= LOOK_BACK:
-            if lines.only_stamp(text[start : start + 400].split(b"\n", 1)[0].decode("utf-8", "replace")) is not None:
-                result = {at: _line(text, start)}
+        if _says_time(piece := _piece(text, start)):
+            self._timed = (number, dict([self._at(piece, number)]))
+            return self._timed[1]
+        if looked == number:
+            return found
+        at, start, result = number - 1, text.rfind(b"\n", 0, start) + 1, Kept()
+        while at > looked and number - at <= LOOK_BACK and start > 0:
+            start = text.rfind(b"\n", 0, start - 1) + 1
+            if _says_time(piece := _piece(text, start)):
+                result = dict([self._at(piece, at)])
                 break
-            if start <= 0:
-                break
-            start, at = text.rfind(b"\n", 0, start - 1) + 1, at - 1
-        if at == looked and found and number - next(iter(found)) <= LOOK_BACK:
-            result = found
+            at -= 1
+        if at == looked and not result:
+            result = {place: line for place, line in found.items() if number - line[0] <= LOOK_BACK}
         self._timed = (number, result)
         return result
 
     def _keep_tail(self) -> None:
-        whole = self._tail.removesuffix(b"\n").split(b"\n")
-        if self._number > len(whole):
-            whole = whole[1:]
-        whole = whole[-TAIL_LINES:]
-        for n, raw in enumerate(whole, self._number - len(whole)):
-            self._put(n, raw)
-        first, self._timed = self._number - len(whole), (-1, {})
-        stamped = self._time_of(self._tail, self._tail.find(whole[0]) if whole else 0, first) if whole else {}
-        self._kept.update({n: raw for n, raw in stamped.items() if n not in self._kept})
+        text = self._tail
+        self._base, self._timed = self._base + len(self._carry) - len(text), (-1, {})
+        at, number = 0, self._number - text.count(b"\n")
+        # The tail may begin in the middle of its first line.
+        first = max(number + (number > 0), self._number - TAIL_LINES)
+        while (end := text.find(b"\n", at)) >= 0:
+            if number == first:
+                for place, line in self._time_of(text, at, number).items():
+                    self._kept.setdefault(place, line)
+            if number >= first:
+                self._put(*self._at(_shown(text, at), number))
+            at, number = end + 1, number + 1
 
 
 def select(
@@ -239,9 +270,25 @@ def select(
     return selector.finish()
 
 
-def _line(text: bytes, start: int) -> bytes:
+def _piece(text: bytes, start: int) -> tuple[int, bytes]:
+    """What stands from `start` to the next newline or carriage return, as much of it as is matched."""
+    return start, text[start : start + MAX_LINE + 1].partition(b"\n")[0].partition(b"\r")[0]
+
+
+def _shown(text: bytes, start: int) -> tuple[int, bytes]:
+    """Of the line at `start` what a terminal shows in the end, and where that stands."""
     end = text.find(b"\n", start)
-    return text[start : len(text) if end < 0 else end]
+    line = text[start : len(text) if end < 0 else end].rstrip(b"\r")
+    piece = lines.shown(line)
+    return start + len(line) - len(piece), piece
+
+
+def _says_time(piece: tuple[int, bytes]) -> bool:
+    return stamp_of(piece[1][:HEAD]) is not None
+
+
+def _size(piece: Kept) -> int:
+    return sum(len(raw) for _, raw in piece.values())
 
 
 def _back(text: bytes, at: int, count: int) -> int:

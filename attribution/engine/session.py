@@ -27,7 +27,7 @@ from attribution.engine.source import SourceReader
 from attribution.engine.stamps import Zone, iso, parse_when
 from attribution.engine.window import apply_kill, apply_nodes, apply_window, settle_lingering
 from attribution.model import Coverage, Diagnostic, Event, Evidence, Strict, Verdict
-from attribution.rule import FILTER_STAGES, REFINE_STAGES, State
+from attribution.rule import FILTER_STAGES, REFINE_STAGES, State, event_order
 
 RECORD = "slurm record"
 MAX_METRIC = 64 << 20
@@ -87,8 +87,12 @@ class Session:
         place = Place(self.bundle, zone, self.end)
         place.learn_ranks(readers)
         events = [*build([*readers, self._record], place), *self._metric_events(place)]
-        events = [self._timed_record(e) for e in events if self._stable(e)]
-        ledger = Ledger(events, self.rules.symptoms, self._state(place, zone))
+        events = [self._timed_record(e) for e in events if e.symptom in self.rules.symptoms]
+        tried = [e for e in events if e.rule in self.rules.sandboxed]
+        ledger = Ledger(
+            [e for e in events if e.rule not in self.rules.sandboxed], self.rules.symptoms, self._state(place, zone)
+        )
+        ledger.aside = sorted((msgspec.structs.replace(e, emit="info") for e in tried), key=event_order)
         for reader in readers:
             ledger.diagnostics += [Diagnostic(rule=rule, what=what) for rule, what in reader.crashes]
         coverage = self._coverage(readers, zone)
@@ -128,26 +132,19 @@ class Session:
         for rule in self.rules.python_rules("refiner", REFINE_STAGES[1]):
             ledger.run(rule, ledger.view())
 
-    def _stable(self, event: Event) -> bool:
-        """Sandbox rules are recorded, and change no verdict: their events are kept aside as info."""
-        return event.symptom in self.rules.symptoms
-
     def _timed_record(self, event: Event) -> Event:
         if event.kind == "record":
             state = base_state(self.bundle.attempt.state)
             return msgspec.structs.replace(
                 event, time=self.end, own_time=self.end is not None and state != "COMPLETED", grain=1.0
             )
-        rule = self.rules.matchers.get(event.rule)
-        if rule is not None and rule.rule.maturity == "sandbox":
-            return msgspec.structs.replace(event, emit="info")
         return event
 
     def _dated_zone(self, readers: list[SourceReader]) -> Zone:
         """Stamps without a year take it from the window, else from any dated stamp of the bundle."""
         if self.zone.reference is not None:
             return self.zone
-        dated = sorted(self.zone.wall(r.dated) or 0.0 for r in readers if r.dated is not None)
+        dated = sorted(self.zone.wall(dated) or 0.0 for r in readers if (dated := r.times.dated) is not None)
         return Zone(self.bundle.attempt.log_timezone, dated[-1]) if dated else self.zone
 
     def _state(self, place: Place, zone: Zone) -> State:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from types import MappingProxyType
@@ -16,12 +15,13 @@ from attribution.engine.lines import MAX_LINE, Line
 from attribution.engine.match import Prefilter
 from attribution.engine.rules import Matcher, RuleSet, utf8
 from attribution.engine.stamps import Stamp, Zone
+from attribution.engine.times import Times
+from attribution.model import EmitType
 from attribution.rule import Accumulated, listed, sound, told
 
 MAX_TAIL = 1 << 20
 GAP = 600.0
 MAX_SEEN, MAX_SEEN_CHARS = 4096, 4 << 20
-LOOK_BACK, HEAD, FIRST_LINES = 40, 400, 200
 MAX_ACCUMULATORS = 400
 TAIL_KEPT = 256 * 1024
 CHUNK = 4 << 20
@@ -50,13 +50,9 @@ class SourceReader:
         self._repeats = Repeats(self._crosses)
         self._floods = Floods()
         self._keeps_tail = bool(rules.progress(source.kind))
-        # The line that was asked for its time last, the time that counted there, and the line that gave it.
-        self._timed: tuple[int, Stamp | None, int] = (0, None, 0)
-        # The beginnings of the last lines before the block at hand: where blocks end must not change what is found.
-        self._heads: deque[bytes] = deque(maxlen=LOOK_BACK)
-        self._first: Stamp | None = None
-        self._first_hit: Stamp | None = None
-        self._first_left = FIRST_LINES
+        self.times = Times()
+        # The candidate at hand: its line, and which of the line's candidates it is.
+        self._at = (0, 0)
 
     # ---- bytes ------------------------------------------------------------------------------------------------------
 
@@ -67,16 +63,23 @@ class SourceReader:
         cut = len(data) if last else data.rfind(b"\n") + 1
         self._pending = data[cut:]
         whole = data[:cut] if cut < len(data) else data
-        if len(self._pending) > MAX_TAIL:
-            self._skip_long_line()
+        if last and (whole or self.times.begun) and not whole.endswith(b"\n"):
+            whole += b"\n"
         if whole:
             self._whole(whole)
+        if len(self._pending) > MAX_TAIL:
+            self._long_line()
         if last:
             self._close_all()
 
-    def _skip_long_line(self) -> None:
-        """A line that never ends: its head is kept, the rest is not held in memory."""
-        self._pending = self._pending[: MAX_LINE + 1]
+    def _long_line(self) -> None:
+        """A line that never ends: a progress bar's pieces are read; of one piece the head is kept, the rest not held."""
+        cut = self._pending.rfind(b"\r") + 1
+        if cut:
+            self.times.begin(self._pending)
+            self.lines = self._chunk(self._pending[:cut], self.lines + 1) - 1
+            self._keep_tail(self._pending[:cut])
+        self._pending = self._pending[cut:][: MAX_LINE + 1]
 
     def _whole(self, block: bytes) -> None:
         """Lines to their end. A run of repeated lines is counted before any needle is looked for."""
@@ -85,14 +88,17 @@ class SourceReader:
             number = self.lines + 1
             if not self._open:
                 ran, number = self._repeats.run(block, at, number)
-                self._note_lines(block, at, ran)
+                self.times.note(block, at, ran)
                 at, self.lines = ran, number - 1
             stop = block.find(b"\n", at + CHUNK) + 1 or len(block)
             chunk = block[at:stop] if at or stop < len(block) else block
             if chunk:
                 self.lines = self._chunk(chunk, number) - 1
-                self._note_lines(block, at, stop)
+                self.times.note(block, at, stop)
             at = stop
+        self._keep_tail(block)
+
+    def _keep_tail(self, block: bytes) -> None:
         if self._keeps_tail:
             self.tail = block[-TAIL_KEPT:] if len(block) >= TAIL_KEPT else (self.tail + block)[-TAIL_KEPT:]
 
@@ -106,48 +112,19 @@ class SourceReader:
                 number += block.count(b"\n", at, start)
             raw, at = block[start:end], start
             if not self._open and self._repeats.take(raw, number, names):
-                at, number = self._repeats.run(block, end + 1, number + 1)
-                skip[0] = at
+                if block.startswith(b"\n", end):
+                    at, number = self._repeats.run(block, end + 1, number + 1)
+                    skip[0] = at
                 continue
             self._repeats.length = 0
             if not self._open and self._floods.swallow(raw, number, names):
                 continue
             self._candidate(block, start, raw, number, names)
             if self._open:
-                at, number = min(end + 1, len(block)), number + 1
+                at, number = min(end + 1, len(block)), number + block.startswith(b"\n", end)
         if self._open:
             number, at = self._feed(block, at, len(block), number), len(block)
-        return number + block.count(b"\n", at) + (0 if block.endswith(b"\n") else 1)
-
-    def _note_lines(self, block: bytes, start: int, stop: int) -> None:
-        """Note the time of the source's first lines, and the beginnings of its last ones."""
-        at = start
-        while self._first_left > 0 and self._first is None and at < stop:
-            end = block.find(b"\n", at, stop)
-            self._first = _stamp_of(block[at : min(at + HEAD, stop if end < 0 else end)])
-            at, self._first_left = stop if end < 0 else end + 1, self._first_left - 1
-        found: list[bytes] = []
-        end = stop - 1 if block[start:stop].endswith(b"\n") else stop
-        while end >= start and stop > start and len(found) < LOOK_BACK:
-            begin = block.rfind(b"\n", start, end) + 1 or start
-            found.append(block[begin : min(end, begin + HEAD)])
-            end = begin - 1
-        self._heads.extend(reversed(found))
-
-    @property
-    def first_stamp(self) -> Stamp | None:
-        """The first time that the first lines say, else the first line that a rule wanted."""
-        return self._first or self._first_hit
-
-    @property
-    def last_stamp(self) -> Stamp | None:
-        """The last time that the last lines say."""
-        return next((stamp for head in reversed(self._heads) if (stamp := _stamp_of(head)) is not None), None)
-
-    @property
-    def dated(self) -> Stamp | None:
-        """A stamp that says its year, if the first or the last one does."""
-        return next((s for s in (self.first_stamp, self.last_stamp) if s is not None and s.kind in ("wall", "naive")), None)
+        return number + block.count(b"\n", at)
 
     # ---- lines ------------------------------------------------------------------------------------------------------
 
@@ -157,59 +134,42 @@ class SourceReader:
         return raw[:MAX_LINE].decode("utf-8", "replace").replace("\x00", "\ufffd").rstrip("\r")
 
     def _candidate(self, block: bytes, start: int, raw: bytes, number: int, names: tuple[str, ...]) -> None:
+        self._at = (number, self._at[1] + 1 if number == self._at[0] else 0)
         text = self._text(raw)
         parsed = lines.parse(text)
         if parsed.rank is not None and parsed.host is not None and len(self.rank_hosts) < 100_000:
             self.rank_hosts.setdefault(parsed.rank, set()).add(parsed.host)
         stamp = parsed.stamp
         if stamp is None:
-            parsed = parsed._replace(stamp=self._stamp_before(block, start, number))
+            parsed = parsed._replace(stamp=self.times.before(block, start, number))
         else:
-            self._timed = (number, stamp, number)
-            self._first_hit = self._first_hit or stamp
+            self.times.said(number, stamp)
         consumed = bool(self._open) and self._offer(parsed, text)
         key = (parsed.body, parsed.host, parsed.rank, parsed.kernel)
         known = self._seen.get(key)
         if known is None:
-            known = self._recognise(parsed, text, number, names, consumed)
+            known = self._recognise(parsed, text, names, consumed)
             self._seen_chars += len(parsed.body)
             if len(self._seen) >= MAX_SEEN or self._seen_chars > MAX_SEEN_CHARS:
                 self._seen.clear()
                 self._seen_chars = len(parsed.body)
             self._seen[key] = known
         elif known:
-            known[:] = [self._fold(hit, parsed, text, number) for hit in known]
+            known[:] = [self._fold(hit, parsed, text) for hit in known]
         if stamp is None:
             for hit in known:
                 hit.own = False
         elif len(raw) <= MAX_LINE and not any(name in self._rules.accumulators for name in names):
             self._repeats.remember(raw, parsed, names, known)
-        self._start_accumulators(parsed, text, number, names)
+        self._start_accumulators(parsed, text, names)
 
-    def _stamp_before(self, block: bytes, start: int, number: int) -> Stamp | None:
-        """The time of the last of the 40 lines before this one that has one; what was looked at once is not again."""
-        looked, stamp, giver = self._timed
-        at, heads = start, reversed(self._heads)
-        for line in range(number - 1, max(number - LOOK_BACK, 1) - 1, -1):
-            if line == looked:
-                break
-            if at > 0:
-                begin = block.rfind(b"\n", 0, at - 1) + 1
-                head, at = block[begin : min(at - 1, begin + HEAD)], begin
-            else:
-                head = next(heads, b"")
-            found = _stamp_of(head)
-            if found is not None:
-                stamp, giver = found, line
-                break
-        else:
-            stamp = None
-        if number - giver > LOOK_BACK:
-            stamp = None
-        self._timed = (number, stamp, giver)
-        return stamp
+    def _hit(self, rule: str, symptom: str, emit: EmitType, fields: dict[str, str], parsed: Line, text: str) -> Hit:
+        number, piece = self._at
+        hit = Hit(rule, symptom, emit, fields, number, parsed, text)
+        hit.part = f"~{piece}" if piece else ""
+        return hit
 
-    def _recognise(self, parsed: Line, text: str, number: int, names: tuple[str, ...], consumed: bool) -> list[Hit]:
+    def _recognise(self, parsed: Line, text: str, names: tuple[str, ...], consumed: bool) -> list[Hit]:
         found: list[Hit] = []
         raw = utf8(parsed.body)
         for name in names:
@@ -218,19 +178,19 @@ class SourceReader:
             if matcher is None or hit is None or (consumed and matcher.rule.fields.get("whole_line") == "no"):
                 continue
             fields, row = hit
-            made = Hit(name, row.symptom, row.emit, fields, number, parsed, text)
+            made = self._hit(name, row.symptom, row.emit, fields, parsed, text)
             found.append(made)
             if not self._kept.keep(made):
                 self._floods.beyond(names, row.symptom, matcher, parsed.body, ranked=parsed.rank is not None)
         return found
 
-    def _fold(self, hit: Hit, parsed: Line, text: str, number: int) -> Hit:
+    def _fold(self, hit: Hit, parsed: Line, text: str) -> Hit:
         hit.settle()
         if self._crosses(hit.last, parsed.stamp):
-            hit = Hit(hit.rule, hit.symptom, hit.emit, hit.fields, number, parsed, text)
+            hit = self._hit(hit.rule, hit.symptom, hit.emit, hit.fields, parsed, text)
             self._kept.keep(hit)
             return hit
-        hit.again(number, parsed, text)
+        hit.again(self._at[0], parsed, text)
         return hit
 
     def _crosses(self, before: Stamp | None, now: Stamp | None) -> bool:
@@ -246,7 +206,7 @@ class SourceReader:
 
     # ---- accumulators -----------------------------------------------------------------------------------------------
 
-    def _start_accumulators(self, parsed: Line, text: str, number: int, names: tuple[str, ...]) -> None:
+    def _start_accumulators(self, parsed: Line, text: str, names: tuple[str, ...]) -> None:
         for name in names:
             found = self._rules.accumulators.get(name)
             if found is None or self.source.kind not in found[0].reads:
@@ -261,18 +221,16 @@ class SourceReader:
             fields = {k: v for k, v in match.groupdict().items() if v is not None}
             reader = self._guard(name, partial(found[0].function, MappingProxyType(fields), parsed.body))
             if reader is not None:
-                hit = Hit(name, "", "bad_node", fields, number, parsed, text)
+                hit = self._hit(name, "", "bad_node", fields, parsed, text)
                 hit.own = parsed.stamp is not None and lines.only_stamp(text) is not None
                 self._open.append(Open(name, reader, hit, parsed.stream))
 
     def _feed(self, block: bytes, at: int, stop: int, number: int) -> int:
         """Give the lines of block[at:stop] to the open accumulators; returns the number of the line at `stop`."""
-        while at < stop and self._open:
-            found = block.find(b"\n", at, stop)
-            end = stop if found < 0 else found
-            text = self._text(block[at:end])
+        while self._open and (end := block.find(b"\n", at, stop)) >= 0:
+            text = self._text(lines.shown(block[at:end]))
             self._offer(lines.parse(text), text)
-            at, number = end + 1, number + (found >= 0)
+            at, number = end + 1, number + 1
         return number + (block.count(b"\n", at, stop) if at < stop else 0)
 
     def _offer(self, parsed: Line, text: str) -> bool:
@@ -307,7 +265,7 @@ class SourceReader:
                 _line_of(one.hit),
                 result.text or one.hit.texts[0][1],
             )
-            hit.own, hit.part = one.hit.own, number
+            hit.own, hit.part = one.hit.own, one.hit.part + (f"+{number}" if number else "")
             self._kept.keep(hit)
 
     def _close_all(self) -> None:
@@ -339,12 +297,13 @@ class SourceReader:
         """The last lines of each flood, read after all: they say how it went on."""
         found: list[Hit] = []
         for names, kept in sorted(self._floods.late.items()):
-            for number, raw in kept:
+            for place, (number, raw) in enumerate(kept):
                 text = raw[:MAX_LINE].decode("utf-8", "replace")
                 parsed = lines.parse(text)
                 hit = self._matchers[names[0]].match(parsed.body)
                 if hit is not None:
                     found.append(Hit(names[0], hit[1].symptom, hit[1].emit, hit[0], number, parsed, text))
+                    found[-1].part = f"~late{place}"
         return found
 
     def beyond_caps(self) -> dict[str, int]:
@@ -365,7 +324,7 @@ class SourceReader:
         for raw in reversed((self.tail + self._pending).rstrip(b"\n").split(b"\n")[-3000:]):
             if not left:
                 break
-            text = raw[:MAX_LINE].decode("utf-8", "replace")
+            text = lines.shown(raw)[:MAX_LINE].decode("utf-8", "replace")
             parsed = lines.parse(text) if text else None
             for matcher in list(left):
                 hit = matcher.match(parsed.body) if parsed is not None else None
@@ -375,12 +334,6 @@ class SourceReader:
                     left.remove(matcher)
             number -= 1
         return found
-
-
-def _stamp_of(head: bytes) -> Stamp | None:
-    """The time that a line says for itself, from its beginning."""
-    stamp = lines.only_stamp(head.decode("utf-8", "replace"))
-    return None if stamp is None or stamp.kind == "delta" else stamp
 
 
 def _body(parsed: Line, text: str) -> str:

@@ -43,15 +43,19 @@ def went_on(view: View) -> Iterable[Change]:
         deaths.setdefault(d.source, []).append((d.line, d.id))
     for lines in deaths.values():
         lines.sort()
-    for e in view.of(*OURS):
-        if e.kind != "app" or view.role(e) in ("context", "teardown"):
-            continue
+    errors = [e for e in view.of(*OURS) if e.kind == "app" and view.role(e) not in ("context", "teardown")]
+    last: dict[str, Event] = {}
+    for e in errors:
+        if view.role(e) == "root" and (e.source not in last or e.line > last[e.source].line):
+            last[e.source] = e
+    for e in errors:
         of_source = deaths.get(e.source, [])
         after = of_source[bisect_left(of_source, (e.last_line, "")) :][:2]
         death = next((line for line, name in after if name != e.id), None)
         for later in steps.get(e.source, ()):
             died = death is not None and death < later.line
-            if not died and same_process(e, later) and (by_time(e, later) or by_steps(e, later, least)):
+            went_on = by_time(e, later) or by_steps(e, later, least) or by_end(e, later, last.get(e.source))
+            if not died and same_process(e, later) and went_on:
                 yield Demote(event=e.id, reason=f"the run went on after it (progress at line {later.line})", by=None)
                 break
 
@@ -78,6 +82,16 @@ def by_steps(e: Event, later: Event, least: int) -> bool:
     at, by = number(e.fields.get("went_on_from")), number(e.fields.get("went_on_by"))
     step = number(later.fields.get("step") or later.fields.get("step2") or later.fields.get("step3"))
     return at is not None and by is not None and step is not None and by > 0 and (step - at) / by >= least
+
+
+def by_end(e: Event, later: Event, end: Event | None) -> bool:
+    """The process ended by another error that stands behind its last step: it dies only once."""
+    return (
+        end is not None
+        and max(e.line, e.last_line) < later.line < end.line
+        and end.symptom != e.symptom
+        and same_process(e, end)
+    )
 
 
 def base_state(view: View) -> str:

@@ -2,11 +2,21 @@
 
 from collections.abc import Iterable
 
-from attribution.rule import Change, Demote, Example, Retag, View, event, filter_rule
+from attribution.rule import Change, Demote, Event, Example, Retag, View, event, filter_rule
 
 BACK = 600.0
 LATE = 30.0
-LINKS = ("ib.port_down", "ib.flap", "ib.cable", "eth.link_down", "eth.bond", "eth.tx_timeout", "cxi.error")
+LINKS = (
+    "ib.port_down",
+    "ib.flap",
+    "ib.cable",
+    "eth.link_down",
+    "eth.bond",
+    "eth.tx_timeout",
+    "cxi.error",
+    "fabric.switch",
+    "eth.switch",
+)
 
 
 @filter_rule(
@@ -27,10 +37,38 @@ def link_that_came_back(view: View) -> Iterable[Change]:
     ups = view.of("ib.port_up", live=False)
     for down in view.of("ib.port_down"):
         for up in ups:
-            same = up.node == down.node and up.fields.get("device") == down.fields.get("device") and up.clock == down.clock
+            same = up.node == down.node and _device(up) == _device(down) and up.clock == down.clock
             if same and up.time is not None and down.time is not None and 0 <= up.time - down.time <= BACK:
                 yield Retag(event=down.id, symptom="ib.flap", reason=f"the port was up again {up.time - down.time:.0f} s later")
                 break
+
+
+def _device(e: Event) -> str | None:
+    return e.fields.get("device") or e.fields.get("device2") or e.fields.get("device3")
+
+
+@filter_rule(
+    name="port-that-the-program-saw-come-back",
+    stage="EARLY",
+    example=Example(
+        given=(
+            event("ib.async", "n1", kind="app", line=3, fields={"event": "port error"}),
+            event("ib.port_up", "n1", kind="app", line=9, emit="info"),
+        ),
+        expect=("retag ib.async ib.flap",),
+        quiet=(
+            event("ib.port_up", "n1", kind="app", line=1, emit="info"),
+            event("ib.async", "n1", kind="app", line=3, fields={"event": "port error"}),
+        ),
+    ),
+)
+def port_that_the_program_saw_come_back(view: View) -> Iterable[Change]:
+    """NCCL tells of a port error, and of the port's being active again: the same flap, seen from the program."""
+    ups = [e for e in view.of("ib.port_up", live=False) if e.kind == "app"]
+    for down in view.of("ib.async"):
+        back = any(up.node == down.node and up.source == down.source and (up.last_line or up.line) > down.line for up in ups)
+        if back and down.fields.get("event") == "port error":
+            yield Retag(event=down.id, symptom="ib.flap", reason="the program saw the port come back")
 
 
 @filter_rule(

@@ -53,6 +53,26 @@ def nfs_came_back(view: View) -> Iterable[Change]:
 
 
 @filter_rule(
+    name="nfs-came-back-with-other-handles",
+    stage="MID",
+    example=Example(
+        given=(
+            event("nfs.timeout", "n1", server="nas01", time=100.0, line=4),
+            event("nfs.stale", "n1", kind="app", line=9),
+        ),
+        expect=("demote nfs.timeout",),
+        quiet=(event("nfs.timeout", "n1", server="nas01", time=100.0, line=4), event("fs.eio", "n1", kind="app", line=9)),
+    ),
+)
+def nfs_came_back_with_other_handles(view: View) -> Iterable[Change]:
+    """A stale handle is a server's answer: it was there again, and what the job had open was not."""
+    for e in view.of("nfs.timeout", "nfs.hang"):
+        stale = next((s for s in view.of("nfs.stale") if s.node in (None, e.node)), None)
+        if stale is not None:
+            yield Demote(event=e.id, reason="the server answered again, and what had been open was stale", by=stale.id)
+
+
+@filter_rule(
     name="lustre-stayed-away",
     stage="MID",
     example=Example(

@@ -11,9 +11,9 @@ NEEDLES = {"xid (": ("a",), "nvrm": ("a", "b"), "timeout": ("c",), "time": ("d",
 
 
 def naive(block: bytes, needles=NEEDLES):
-    """What both implementations must give: every line that holds a needle, with its rules."""
+    """What both implementations must give: every line, or piece between carriage returns, that holds a needle."""
     found, at = [], 0
-    for raw in block.split(b"\n"):
+    for raw in block.replace(b"\r", b"\n").split(b"\n"):
         names = sorted({n for needle, rules in needles.items() if needle.encode() in raw.lower() for n in rules})
         if names:
             found.append((at, at + len(raw), tuple(names)))
@@ -22,7 +22,7 @@ def naive(block: bytes, needles=NEEDLES):
 
 
 pieces = st.sampled_from(
-    [b"NVRM", b"nvrm: Xid (", b"tImEouT", b"time", b"\n", b"\n\n", b"\xff\xfe", b"\x00", b" ", b"[E1]", b"xid", b"\r\n"]
+    [b"NVRM", b"nvrm: Xid (", b"tImEouT", b"time", b"\n", b"\n\n", b"\xff\xfe", b"\x00", b" ", b"[E1]", b"xid", b"\r\n", b"\r"]
 )
 
 

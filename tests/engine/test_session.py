@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tools import attempt, bundle, line_rule, rule_set, symptom
 
 from attribution.bundle import Source
+from attribution.engine.lines import parse
 from attribution.engine.rules import Metric
 from attribution.engine.session import Session
 from attribution.model import Coverage
@@ -191,7 +192,6 @@ def test_hostile_lines_neither_crash_nor_blame(line):
     msgspec.json.encode(verdict)
 
 
-@settings(max_examples=60)
 @given(st.binary(max_size=400))
 def test_any_bytes_attribute(data):
     case = bundle(Source(path="a", kind="app", node="n1"), Source(path="k", kind="kern", node="n2"))
@@ -305,10 +305,12 @@ PIECES = (
     "Mar  2 04:40:00 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\n" * 3,
     "x" * 9000 + "\n",
     "2026-03-02T04:20:00Z n1 kernel: fine\n",
+    " 45%|####      | 45/100 [00:12<00:15]\r" * 3 + "NVRM: GPU 0000:3b:00.0 is lost\n",
+    "NVRM: GPU 0000:4c:00.0 is lost\r\rNVRM: GPU 0000:3b:00.0 is lost\r\n",
+    "Mar  2 04:18:01 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\r" * 3,
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.lists(st.integers(1, 700), min_size=1, max_size=6))
 @example([PIECES[0]] * 3 + [PIECES[6]] * 2 + [PIECES[3]], [82])
 @example([PIECES[6]] * 2 + [PIECES[3]], [10])
@@ -322,6 +324,125 @@ def test_where_blocks_end_changes_nothing(pieces, sizes):
         at, turn = at + size, turn + 1
     session.ingest("k", b"", last=True)
     assert msgspec.json.encode(session.attribute(explain=True)) == msgspec.json.encode(attribute(RULES, case, {"k": text}))
+
+
+BAR = "Epoch 1:  45%|####      | 450/1000 [00:12<00:15, 35.1it/s]"
+
+
+def test_what_stands_behind_a_progress_bar_is_read_however_long_the_bars_are():
+    """A job's bars are one line of any length; what another program prints next is that line's end."""
+    text = "start\n" + (BAR + "\r") * 60_000 + BAR + "NVRM: GPU 0000:3b:00.0 is lost\nNVRM: GPU 0000:4c:00.0 is lost\n"
+    case = bundle(Source(path="k", kind="kern", node="n1"))
+    found = []
+    for size in (len(text), 1 << 20, 70_001):
+        session = Session(RULES, case)
+        for at in range(0, len(text), size):
+            session.ingest("k", text[at : at + size].encode())
+        session.ingest("k", b"", last=True)
+        found.append(session.attribute(explain=True))
+    assert found[0] == found[1] == found[2]
+    (one,) = found[0].symptoms
+    assert one.count == 2
+    assert [(e.line, e.text[-30:]) for e in one.evidence] == [
+        (2, "NVRM: GPU 0000:3b:00.0 is lost"),
+        (3, "NVRM: GPU 0000:4c:00.0 is lost"),
+    ]
+    assert [c.lines for c in found[0].coverage if c.source == "k"] == [3]
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "rank"),
+    [
+        (BAR + "slurmstepd: error: gone", "slurmstepd: error: gone", None),
+        (BAR + BAR + "[rank3]: Traceback (most recent call last):", "Traceback (most recent call last):", 3),
+        ("12: " + BAR + "RuntimeError: x", "RuntimeError: x", 12),
+        ("450it [00:12, 35.1it/s]RuntimeError: x", "RuntimeError: x", None),
+        (BAR, BAR, None),
+        ("n1:17:20 [0] NCCL INFO 45%|#| 1/2 [a]x", "NCCL INFO 45%|#| 1/2 [a]x", None),
+    ],
+)
+def test_a_progress_bar_is_peeled_off(text, body, rank):
+    line = parse(text)
+    assert (line.body, line.rank) == (body, rank)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "2026-05-01 10:00:00,123 - trainer - ERROR - ",
+        "2026-05-01 10:00:00.123 | ERROR    | pkg.train:main:120 - ",
+        "ERROR:root:",
+        "[2026-05-01 10:00:00,123] [ERROR] [engine.py:120:train] ",
+        "[2026-05-01 10:00:00,123][__main__][ERROR] - ",
+        "E0501 10:00:00.123456 140000 train.py:120] ",
+        "[NeMo E 2026-05-01 10:00:00 train:120] ",
+        "(EngineCore_0 pid=17) ERROR 05-01 10:00:00 [core.py:390] ",
+        "[rank: 3] ",
+        "ERROR: ",
+    ],
+)
+def test_what_a_logger_reports_as_an_error_is_read_as_if_it_stood_alone(before):
+    case = bundle(Source(path="a", kind="app", node="n1"))
+    (one,) = attribute(RULES, case, {"a": before + "RuntimeError: boom\n"}).symptoms
+    assert one.symptom == "app.error"
+
+
+@pytest.mark.parametrize(
+    "before", ["2026-05-01 10:00:00,123 - trainer - INFO - ", "WARNING:root:", "the word ERROR: ", "ERROR - # "]
+)
+def test_other_words_before_an_error_are_no_logger(before):
+    case = bundle(Source(path="a", kind="app", node="n1"))
+    assert attribute(RULES, case, {"a": before + "RuntimeError: boom\n"}).symptoms == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "rank", "time"),
+    [
+        (
+            '{"log":"[rank3]: RuntimeError: x\\n","stream":"stderr","time":"2026-03-02T04:18:00.5Z"}',
+            "RuntimeError: x",
+            3,
+            1772425080.5,
+        ),
+        ('{"level": "error", "msg": "RuntimeError: x"}', "RuntimeError: x", None, None),
+        ('{"message": "2026-03-02T04:18:00Z kernel: x", "ts": "2026-03-02T05:00:00Z"}', "x", None, 1772425080.0),
+        ('{"message": 7, "msg": ["x"]}', '{"message": 7, "msg": ["x"]}', None, None),
+    ],
+)
+def test_the_message_of_a_record_in_json_is_read(text, body, rank, time):
+    line = parse(text)
+    assert (line.body, line.rank, line.stamp.value if line.stamp else None, line.kernel) == (body, rank, time, False)
+
+
+@pytest.mark.parametrize("reads", ["app", "record", "metric"])
+def test_a_rule_on_trial_is_recorded_and_changes_nothing(reads):
+    """Its event would win the same line, explain the error and be the cause, if it took part."""
+    better = symptom("app.better", "hardware", rank=1, explains=["app.error"], beats=["app.error"])
+    rule = {
+        "app": line_rule("try", "boom", "app.better", ("boom",), maturity="sandbox"),
+        "record": line_rule("try", "State=FAILED", "app.better", ("state=failed",), ("record",), maturity="sandbox"),
+        "metric": line_rule(
+            "try", "", "app.better", (), ("metric",), maturity="sandbox", metric=Metric(query="q", op=">=", value=1, hold=0)
+        ),
+    }[reads]
+    case = bundle(Source(path="a", kind="app", node="n1"), Source(path="m", kind="metric", node="n1"))
+    texts = {"a": "RuntimeError: boom\n", "m": '{"rule": "try", "series": [{"points": [[1, 2.0]], "node": "n1"}]}'}
+    if reads != "metric":
+        del texts["m"]
+    plain = attribute(rule_set(LOST, ERROR, better, extractors=RULES.extractors), case, {"a": texts["a"]})
+    tried = attribute(rule_set(LOST, ERROR, better, extractors=(*RULES.extractors, rule)), case, texts)
+    assert [s.symptom for s in tried.interesting] == ["app.better"]
+    assert any(step.rule == "try" for step in tried.trail)
+    same = ("verdict", "domain", "root_cause", "symptoms", "demoted", "candidates", "responsible_nodes", "terminal_state")
+    assert [getattr(tried, name) for name in same] == [getattr(plain, name) for name in same]
+
+
+def test_pieces_of_one_line_are_events_of_their_own():
+    text = "RuntimeError: a\rRuntimeError: b\r" + BAR + "RuntimeError: a\n"
+    verdict = attribute(RULES, bundle(Source(path="a", kind="app", node="n1")), {"a": text})
+    (one,) = verdict.symptoms
+    assert (one.count, sorted({e.text for e in one.evidence})) == (3, ["RuntimeError: a", "RuntimeError: b"])
+    assert verdict.coverage[0].lines == 1
 
 
 def test_a_time_counts_for_forty_lines_and_no_further():
