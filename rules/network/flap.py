@@ -71,6 +71,42 @@ def port_that_the_program_saw_come_back(view: View) -> Iterable[Change]:
             yield Retag(event=down.id, symptom="ib.flap", reason="the program saw the port come back")
 
 
+OVER_IT = ("roce.err12", "ib.err12", "ucx.retry_roce", "ib.async", "roce.connect", "ib.modify_qp")
+
+
+@filter_rule(
+    name="roce-link-that-came-back",
+    stage="EARLY",
+    example=Example(
+        given=(
+            event("eth.link_down", "n1", time=10.0, interface="ens10"),
+            event("eth.link_up", "n1", time=14.0, interface="ens10", emit="info"),
+            event("roce.err12", "n2", kind="app", emit="bad_peers"),
+        ),
+        expect=("retag eth.link_down ib.flap",),
+        quiet=(
+            event("eth.link_down", "n1", time=10.0, interface="eno1"),
+            event("eth.link_up", "n1", time=14.0, interface="eno1", emit="info"),
+        ),
+    ),
+)
+def roce_link_that_came_back(view: View) -> Iterable[Change]:
+    """Drivers of other makers report a RoCE port by its Ethernet name only. Down and up while RDMA requests of the job went
+    unanswered is a flap of the fabric's port.
+    """
+    if not view.of(*OVER_IT):
+        return
+    ups = view.of("eth.link_up", live=False)
+    for down in view.of("eth.link_down"):
+        for up in ups:
+            same = (
+                up.node == down.node and up.fields.get("interface") == down.fields.get("interface") and up.clock == down.clock
+            )
+            if same and up.time is not None and down.time is not None and 0 <= up.time - down.time <= BACK:
+                yield Retag(event=down.id, symptom="ib.flap", reason=f"the link was up again {up.time - down.time:.0f} s later")
+                break
+
+
 @filter_rule(
     name="link-lost-after-the-end",
     stage="MID",
