@@ -5,9 +5,11 @@ import os
 import pytest
 from hypothesis import settings
 
-# A machine that is busy with something else is no failure.
-settings.register_profile("sattrib", deadline=None)
-settings.load_profile("sattrib")
+# A machine that is busy with something else is no failure, and two runs of the same tests try the same examples.
+# HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile("sattrib", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=3000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sattrib"))
 
 
 @pytest.fixture(autouse=True)

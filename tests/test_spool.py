@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attribution.errors import ConfigError
@@ -222,7 +222,6 @@ def test_other_names_go_to_failed(spool):
     assert all(name.isascii() and name.isprintable() and name.endswith(".unknown-name") for name in failed(spool))
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.binary(min_size=1, max_size=60).filter(lambda name: not set(name) & set(b"\0/") and name not in (b".", b"..")))
 def test_any_file_name_is_taken_or_put_aside(name):
     with tempfile.TemporaryDirectory() as directory:

@@ -55,7 +55,8 @@ def try_text(rules: RuleSet, text: bytes, kinds: Iterable[SourceKind] = ()) -> T
     number, at = 1, 0
     for start, end, names in _prefilter(rules).candidates(text):
         number, at = number + text.count(b"\n", at, start), start
-        shown = texts[number] = _decoded(text[start:end])
+        shown = _decoded(text[start:end])
+        texts[number] = f"{texts[number]}\r{shown}" if number in texts else shown
         if end - start > MAX_LINE:
             cut.append(number)
         for name in names:

@@ -33,7 +33,11 @@ _ANSI = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[ -/]{0,4}[@-~]|[@-Z\\-_])")
 _RANK = re.compile(r"\[rank(?:(\d{1,7})\]:|: (\d{1,7})\]) ?")
 _DEFAULT = re.compile(r"\[([A-Za-z_]\w{0,15}?)(\d{1,5})\]: ?")
 _LABEL = re.compile(r" {0,5}(\d{1,7}): ")
-_MPI = re.compile(r"\[\d{1,9},(\d{1,7})\]<std(?:out|err)>: ?")
+_MPI = re.compile(r"\[(?:\d{1,9},)?(\d{1,7})\]<std(?:out|err)>: ?")
+# A time of day alone, a date in an order that may be either, and the year that mpirun's stamps end with: no stamps.
+_CLOCK = re.compile(
+    r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})? {1,3}(?:[-|] )?(?=[A-Za-z_(\[*])|\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?: -)? (?=\S)|\d{4}(?=\[(?:\d{1,9},)?\d{1,7}\]<std)"
+)
 _COUNTER = re.compile(r"\[\d{1,9}\] (?=\[rank)")
 _WORKER = re.compile(r"\((\w{1,40}(?: \w{1,20}){0,2}) pid=\d{1,9}(?:, ip=[\w.:]{1,45})?\) ?")
 _NCCL = re.compile(r"(?=[\d.-]{0,40}[A-Za-z_])([A-Za-z0-9][\w.-]{0,253}):(\d{1,9}):(\d{1,9}) (?:\[(\d{1,3})\] )?")
@@ -149,7 +153,7 @@ class _Peeler:
             return self._time_in_brackets() or self._label_in_brackets()
         if first.isdigit():
             return (
-                self._iso() or self._kmsg() or self._slashed() or self._unix() or self._foreign_date() or self._label()
+                self._iso() or self._kmsg() or self._slashed() or self._skip(_CLOCK) or self._unix() or self._foreign_date() or self._label()
                 or self._nccl() or self._fanned() or self._host_and_kernel()
             )  # fmt: skip
         if first == " ":
@@ -290,6 +294,8 @@ class _Peeler:
         return self._take(stamps.KMSG, lambda m: Stamp("uptime", int(m[1]) / 1e6, 1e-6))
 
     def _slashed(self) -> bool:
+        if self._take(stamps.YEAR_SLASHED, stamps.from_iso):
+            return True
         return self._take(stamps.SLASHED, lambda m: stamps.yearless(int(m[1]), int(m[2]), (m[3], m[4], m[5])))
 
     def _levelled(self) -> bool:

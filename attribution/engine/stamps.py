@@ -50,6 +50,7 @@ UPTIME = re.compile(r"\[ {0,9}(\d{1,10}\.\d{1,9})\](?: ?\[ {0,9}[TC]\d{1,9}\])?"
 DELTA = re.compile(r"[\[<] {0,9}\+? {0,9}(\d{1,10}\.\d{1,9})[\]>]")
 KMSG = re.compile(r"\d{1,4},\d{1,12},(\d{1,18}),[^;]{0,24};")
 C10D = re.compile(r"\[?([EWIF])(\d{3,4}) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
+YEAR_SLASHED = re.compile(r"(\d{4})/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|UTC)?")
 SLASHED = re.compile(r"(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)")
 DASHED = re.compile(r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
 

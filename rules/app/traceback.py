@@ -16,13 +16,18 @@ NAMED = re2.compile(
     r"(?:Error|Exception|Exit|Interrupt|Warning|Timeout|Iteration|Empty|Full|Failure|Unsupported|NotFound|Killed|Died|Group|Stop)"
     r"(?:\(\w+\)| \(see above for traceback\))?(?::|$)"
 )
-DOTTED = re2.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*(?:\(\w+\))?(?:: |:?$)")
+DOTTED = re2.compile(r"^(?:[a-z_]\w*\.)+(?:[A-Z]\w*|\w*error|timeout)(?:\(\w+\))?(?:: |:?$)")
 MARKS = re2.compile(r"^[~^ ]+$")
 DIRECT = "The above exception was the direct cause"
 HANDLING = "During handling of the above exception"
 WRAPPED = re2.compile(
     r"^[\w.]+: Caught \w+ in (?:DataLoader worker process|replica|pin memory thread)|^ray\.exceptions\.RayTaskError|"
     r"ProcessRaisedException|^(?:Base)?ExceptionGroup"
+)
+IN_LOADER = re2.compile(r": Caught \w+ in DataLoader worker process")
+# The last call of a rank that only waits for the others.
+WAITS = re2.compile(
+    r"^(?:barrier|all_?reduce|all_?gather\w*|reduce_scatter\w*|broadcast\w*|wait|wait_for_everyone|synchronize)$"
 )
 COLOUR = re2.compile("\x1b\\[[0-9;]*m")
 GROUPED = re2.compile(r"^( *)[|+][-+|]?")
@@ -135,7 +140,10 @@ class Chain:
             return
         if not self.done:
             if self.frames:
-                yield Accumulated(symptom="py.traceback", fields={"exception": "", **place(self.frames)})
+                waits = any(WAITS.match(f[2]) for f in self.frames[-3:])
+                yield Accumulated(
+                    symptom="py.echo" if waits else "py.traceback", fields={"exception": "", **place(self.frames)}
+                )
             return
         first = self._root()
         _, said, frames = self.done[first]
@@ -143,6 +151,8 @@ class Chain:
         fields = {"exception": name[:120], "message": message[:300], "said": said[:240], **place(frames)}
         if len(self.done) > 1:
             fields["chain"] = " > ".join(s.partition(":")[0][-60:] for _, s, _ in self.done[:8])
+        if any(IN_LOADER.search(s) for _, s, _ in self.done):
+            fields["loader"] = "yes"
         last = self.steps[-3:]
         if len(last) == 3 and last[1] - last[0] == last[2] - last[1] > 0:
             fields["went_on_from"], fields["went_on_by"] = str(last[2]), str(last[2] - last[1])

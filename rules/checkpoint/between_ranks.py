@@ -1,4 +1,4 @@
-"""Checkpoints between ranks: a load that outlasts a collective, a save whose directory another process removed."""
+"""Files between ranks: a load that outlasts a collective, a directory that another process removed or made meanwhile."""
 
 from __future__ import annotations
 
@@ -62,3 +62,26 @@ def directory_went_away(view: View) -> Iterable[Change]:
     for e in view.of("ck.missing"):
         if e.fields.get("saving") == "yes" and e.fields.get("path"):
             yield Retag(event=e.id, symptom="ck.race", reason="the program was saving into it")
+
+
+MAKING = frozenset({"makedirs", "mkdir", "rename", "replace", "symlink", "symlink_to"})
+
+
+@filter_rule(
+    name="made-by-another-rank-meanwhile",
+    stage="STANDARD",
+    example=Example(
+        given=(event("py.oserror", kind="app", rank=3, in_call="makedirs", text="[Errno 17] File exists: '/out/v3'"),),
+        expect=("retag py.oserror ck.race",),
+        quiet=(event("py.oserror", kind="app", in_call="makedirs", text="[Errno 17] File exists: '/out/v3'"),),
+        attempt={"nodes": ("n1",)},
+    ),
+)
+def made_by_another_rank(view: View) -> Iterable[Change]:
+    """Of several ranks that make one directory, all but the first are told that it exists. A single process that is told
+    so was given a directory of an earlier run.
+    """
+    for e in view.of("py.oserror"):
+        ranks = e.rank is not None or len(view.attempt.nodes) > 1
+        if ranks and "[Errno 17] File exists" in e.text and e.fields.get("in_call") in MAKING:
+            yield Retag(event=e.id, symptom="ck.race", reason="several ranks make it, and another one was first")

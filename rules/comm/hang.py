@@ -46,7 +46,13 @@ def _own_work(view: View, waiters: list[Event]) -> tuple[Event, str] | None:
     first = min(waiters, key=lambda e: (e.source, e.line))
     timeout = min((float(e.fields.get("timeout_ms", "0")) / 1000 for e in waiters), default=0.0)
     for bar in view.of("comm.long_bar", live=False):
-        if _before(bar, first) and timeout and _seconds(bar.fields.get("elapsed", "")) >= ENOUGH * timeout:
+        # A bar that still runs when the others have given up shows the same.
+        if (
+            bar.source == first.source
+            and bar.rank in (None, 0)
+            and timeout
+            and _seconds(bar.fields.get("elapsed", "")) >= ENOUGH * timeout
+        ):
             return bar, "sure"
     for work in view.of("comm.rank0_step", live=False):
         if _before(work, first) and first.line - work.line <= NEAR_LINES:
@@ -111,7 +117,8 @@ def hang_while_taken_down(view: View) -> Iterable[Change]:
     counts = {e.fields["works"] for e in beats if "works" in e.fields}
     aborts = view.of("nccl.abort_timeout")
     done = view.of("comm.work_done", "app.checkpoint_saved", live=False)
-    if counts - {"0"} or not (aborts or (counts and done)):
+    over = [d for d in done if not view.steps_after(d) and any(b.source == d.source and b.line > d.line for b in beats)]
+    if counts - {"0"} or not (aborts or (counts and done) or over):
         return
     if not counts and not done:
         return

@@ -1,4 +1,4 @@
-"""Exit codes that MPI libraries make up themselves."""
+"""Exit codes that MPI libraries make up themselves, and codes that end themselves through MPI_Abort."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import re2
 
-from attribution.rule import Change, Demote, Example, View, event, filter_rule
+from attribution.rule import Change, Demote, Example, Retag, View, event, filter_rule
 
 _ABORT = re2.compile(r"\bAbort\((\d{1,10})\)")
 
@@ -44,3 +44,21 @@ def exit_code_of_mpich(view: View) -> Iterable[Change]:
             for e in view.of("slurm.sigterm15", "slurm.sigkill9"):
                 yield Demote(event=e.id, reason=f"{status} is the low byte of the library's error code", by=said.id)
             return
+
+
+@filter_rule(
+    name="gave-up-through-mpi-abort",
+    stage="STANDARD",
+    example=Example(
+        given=(event("solver.fatal", kind="app", source="a", line=4), event("mpi.abort", kind="app", source="a", line=9)),
+        expect=("retag solver.fatal solver.abort",),
+        quiet=(event("solver.fatal", kind="app", source="a", line=4),),
+    ),
+)
+def gave_up_through_mpi_abort(view: View) -> Iterable[Change]:
+    """The code stopped all its ranks itself; its own words say why."""
+    aborts = view.of("mpi.abort")
+    for e in view.of("solver.fatal") if aborts else ():
+        yield Retag(
+            event=e.id, symptom="solver.abort", reason="a rank called MPI_Abort", fields={"abort_line": str(aborts[0].line)}
+        )

@@ -11,6 +11,8 @@ MEANT = {
     "999": "cuda.unknown",
     "803": "cuda.mismatch",
     "804": "cuda.insufficient",
+    "too old": "cuda.insufficient",
+    "unknown error": "cuda.unknown",
     "CUDA_ERROR_UNKNOWN": "cuda.unknown",
     "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "cuda.mismatch",
     "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE": "cuda.insufficient",
@@ -20,7 +22,7 @@ MEANT = {
 def _meant(warning: Event) -> str | None:
     if warning.symptom == "fm.cuda_warned":
         return "fm.cuda_not_init"
-    return MEANT.get(warning.fields.get("error") or warning.fields.get("word") or "")
+    return MEANT.get(next((warning.fields[f] for f in ("error", "word", "old", "unknown") if warning.fields.get(f)), ""))
 
 
 @filter_rule(

@@ -64,7 +64,12 @@ def xid_of_another_job(view: View) -> Iterable[Change]:
 
 
 # Exceptions that no illegal access on a GPU makes a program raise.
-OF_THE_CODE = ("py.import", "py.syntax", "py.type_attr", "py.perm", "py.notfound", "py.argparse", "py.config_key")
+OF_THE_CODE = (
+    "py.import", "py.syntax", "py.type_attr", "py.value", "py.arith", "py.perm", "py.notfound", "py.argparse", "py.cli_usage",
+    "py.config_key", "py.hf_auth", "py.offline_file", "py.abi", "py.tracker", "mg.parallel", "mg.divide", "ds.config", "ds.idx",
+    "ds.corrupt", "ds.worker_error", "ds.exhausted", "pt.env_missing", "pt.launch_shape", "pt.shape", "ck.missing", "ck.mismatch",
+    "ck.corrupt", "ck.race", "ck.weights_only", "lang.module", "rdzv.addrinuse", "vllm.config", "app.script", "app.download",
+)  # fmt: skip
 # Whatever a process says that met a fault of its GPU, or that died without a word.
 SHOWN = (
     "cuda.*", "cublas.*", "cudnn.*", "nccl.*", "nat.*", "gpu.*", "nvl.*", "oom.*", "vllm.*", "slurm.task_killed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribution.rule import Change, Example, Retag, View, event, filter_rule
+from attribution.rule import Change, Demote, Example, Retag, View, event, filter_rule
 
 
 @filter_rule(
@@ -33,3 +33,27 @@ def launch_failed_on_a_silent_node(view: View) -> Iterable[Change]:
                 event=e.id, symptom="slurm.launch_fail", reason="srun could not launch on the node that did not answer",
                 fields={"launch": "yes"},
             )  # fmt: skip
+
+
+@filter_rule(
+    name="stale-job-of-a-silent-controller",
+    stage="EARLY",
+    example=Example(
+        given=(
+            event("slurm.launch_fail", None, kind="app", source="out", line=3, launch="yes"),
+            event("slurm.stale_job", None, kind="app", source="out", line=4),
+        ),
+        expect=("demote slurm.stale_job",),
+        quiet=(
+            event("slurm.stale_job", None, kind="app", source="out", line=3),
+            event("slurm.launch_fail", None, kind="app", source="out", line=9, launch="yes"),
+        ),
+    ),
+)
+def stale_job_of_a_silent_controller(view: View) -> Iterable[Change]:
+    """Srun says `Expired or invalid job` whenever it could not confirm the allocation: the line before says why not."""
+    failed = [e for e in view.of("slurm.launch_fail", "slurm.munge", "slurm.cred") if e.kind == "app"]
+    for e in view.of("slurm.stale_job"):
+        why = next((f for f in failed if f.source == e.source and f.line <= e.line <= (f.last_line or f.line) + 2), None)
+        if why is not None and "Invalid job id" not in e.text:
+            yield Demote(event=e.id, reason="the allocation could not be confirmed", by=why.id)

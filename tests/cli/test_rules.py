@@ -254,10 +254,13 @@ def test_a_huge_line_is_cut_as_the_engine_cuts_it(rules):
 
 
 def test_hostile_text_reaches_no_terminal(rules):
-    hostile = b"\x1b]0;owned\x07GPU is lost [bold]\x9b31m\xe2\x80\xae\x00\r[/bold]\xff\n"
+    hostile = b"\x1b]0;owned\x07GPU is lost [bold]\x9b31m\xe2\x80\xae\x00[/bold]\xff\rshown last\n"
     out = said(rules("test", stdin=hostile))
     assert "\\x1b]0;owned\\x07GPU is lost [bold]" in out
     assert "[/bold]" in out
+    assert said(rules("test", stdin=b"GPU is lost\rbar\rGPU is lost again\n")).startswith(
+        "line 1: GPU is lost\\rGPU is lost again\n"
+    )
     assert all(ch == "\n" or ch.isprintable() for ch in out)
     assert said(rules("test", "--line", "GPU is lost \udcff\x1b[2J")).startswith("line 1: GPU is lost")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tools import attempt, bundle, line_rule, rule_set, symptom
 
@@ -192,7 +192,6 @@ def test_hostile_lines_neither_crash_nor_blame(line):
     msgspec.json.encode(verdict)
 
 
-@settings(max_examples=60)
 @given(st.binary(max_size=400))
 def test_any_bytes_attribute(data):
     case = bundle(Source(path="a", kind="app", node="n1"), Source(path="k", kind="kern", node="n2"))
@@ -312,7 +311,6 @@ PIECES = (
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.lists(st.integers(1, 700), min_size=1, max_size=6))
 @example([PIECES[0]] * 3 + [PIECES[6]] * 2 + [PIECES[3]], [82])
 @example([PIECES[6]] * 2 + [PIECES[3]], [10])

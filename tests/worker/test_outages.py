@@ -20,19 +20,19 @@ from attribution.worker.status import read_status
 
 
 def running(site, during, seconds=40):
-    """A worker, and in between what `during` does; gives its `shared`."""
+    """A worker, and in between what `during` does with its `shared`; gives that."""
 
-    async def run(worker):
+    async def run(worker, shared):
         async with asyncio.timeout(seconds):
             task = asyncio.create_task(worker.run())
             try:
-                await asyncio.to_thread(during)
+                await asyncio.to_thread(during, shared)
             finally:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
 
     with site.opened() as shared:
-        asyncio.run(run(Worker(shared)))
+        asyncio.run(run(Worker(shared), shared))
         return shared
 
 
@@ -40,7 +40,7 @@ def test_a_silent_slurm_is_waited_out(site):
     site.hook(site.slurm.end(7))
     site.slurm.down = True
 
-    def during():
+    def during(shared):
         wait_until(lambda: site.left() == ["claimed/end-1.env.0"])
         time.sleep(2)
         asked = len(site.slurm.asked)
@@ -64,24 +64,23 @@ def test_a_locked_archive_is_waited_out(site):
     site.once()
     site.hook(site.slurm.end(7))
 
-    def during():
+    def during(shared):
         other = sqlite3.connect(site.archive_file, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         wait_until(lambda: site.left() == ["claimed/end-1.env.1"])
-        time.sleep(12)
+        wait_until(lambda: any("is locked by another process" in one.what for one in shared.news.troubles), 60)
         assert site.left() == ["claimed/end-1.env.1"]
         other.execute("ROLLBACK")
-        wait_until(lambda: "test/1007" in site.archived())
+        wait_until(lambda: "test/1007" in site.archived(), 60)
 
-    shared = running(site, during, 60)
-    assert any("is locked by another process" in one.what for one in shared.news.troubles)
+    running(site, during, 120)
 
 
 def test_a_record_that_a_person_takes_away_in_the_middle(site):
     site.slurm.completing_ids = frozenset({"7"})
     site.hook(site.slurm.end(7, ago=1))
 
-    def during():
+    def during(shared):
         wait_until(lambda: site.left() == ["claimed/end-1.env.0"])
         (site.spool / "claimed" / "end-1.env.0").unlink()
         site.slurm.completing_ids = frozenset()
@@ -103,7 +102,7 @@ def test_why_it_failed_is_asked_again_while_slurmctld_does_not_say(site):
     one = site.slurm.end(7, ago=1)
     site.slurm.memory["7"] = remembers(one, None)
 
-    def during():
+    def during(shared):
         wait_until(lambda: sum(asked[0] == "in_memory" for asked in site.slurm.asked) >= 2)
         site.slurm.memory["7"] = remembers(one, "NonZeroExitCode")
         wait_until(lambda: "test/1007" in site.archived())
@@ -180,7 +179,7 @@ def test_a_worker_tells_systemd_while_it_lives(site, tmp_path, monkeypatch):
         monkeypatch.setenv("WATCHDOG_USEC", "600000")
         heard = []
 
-        def during():
+        def during(shared):
             while heard.count(b"WATCHDOG=1") < 5:
                 heard.append(listener.recv(1000))
 
