@@ -107,7 +107,7 @@ class State(Frozen, frozen=True, kw_only=True):
 class View:
     """The events as they stand now, in a fixed order (time, source, line). Read-only."""
 
-    __slots__ = ("_by_symptom", "_demoted", "demoted", "events", "node", "outcome", "state", "symptoms")
+    __slots__ = ("_asked", "_by_symptom", "_demoted", "_explained", "demoted", "events", "node", "outcome", "state", "symptoms")
 
     def __init__(
         self,
@@ -119,7 +119,9 @@ class View:
         node: str | None = None,
     ) -> None:
         # Views are shared between rules: what a rule is given, it can't change for the next one.
+        self._asked: dict[tuple[str, ...], list[Event]]
         self._by_symptom: dict[str, list[Event]]
+        self._explained: dict[tuple[str, str], bool]
         self._demoted: Mapping[str, Demotion]
         self.events: tuple[Event, ...]
         self.demoted: Mapping[str, Demotion]
@@ -130,7 +132,7 @@ class View:
         for name, value in (
             ("_demoted", demoted), ("events", tuple(events)), ("demoted", MappingProxyType(demoted)),
             ("symptoms", MappingProxyType(symptoms)), ("state", state), ("outcome", MappingProxyType(_Outcome(outcome or {}))),
-            ("node", node),
+            ("node", node), ("_asked", {}), ("_explained", {}),
         ):  # fmt: skip
             object.__setattr__(self, name, value)
 
@@ -147,10 +149,13 @@ class View:
 
     def of(self, *patterns: str, live: bool = True) -> list[Event]:
         """Events whose symptom is one of the ids or globs (`gpu.*`); without `live=False`, demoted ones are left out."""
-        by_symptom = self._index()
-        names = [s for s in by_symptom if any(s == p or fnmatch.fnmatchcase(s, p) for p in patterns)]
-        found = [e for s in names for e in by_symptom[s] if not (live and e.id in self._demoted)]
-        return found if len(names) == 1 else sorted(found, key=event_order)
+        found = self._asked.get(patterns)
+        if found is None:
+            by_symptom = self._index()
+            names = [s for s in by_symptom if any(s == p or fnmatch.fnmatchcase(s, p) for p in patterns)]
+            found = sorted((e for s in names for e in by_symptom[s]), key=event_order)
+            self._asked[patterns] = found
+        return [e for e in found if not (live and e.id in self._demoted)]
 
     def _index(self) -> dict[str, list[Event]]:
         try:
@@ -167,8 +172,13 @@ class View:
 
     def explains(self, cause: Event, effect: Event) -> bool:
         """Whether an edge of the cause's symptom names the effect's, at any scope or time; globs end in a star."""
-        edges = (x.symptom for x in self.symptoms[cause.symptom].explains)
-        return any(effect.symptom.startswith(x[:-1]) if x.endswith("*") else effect.symptom == x for x in edges)
+        pair = cause.symptom, effect.symptom
+        known = self._explained.get(pair)
+        if known is None:
+            edges = (x.symptom for x in self.symptoms[pair[0]].explains)
+            known = any(pair[1].startswith(x[:-1]) if x.endswith("*") else pair[1] == x for x in edges)
+            self._explained[pair] = known
+        return known
 
     def steps_after(self, event: Event) -> list[Event]:
         """The steps of work that its source shows behind an event, demoted or not."""

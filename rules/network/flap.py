@@ -1,6 +1,7 @@
 """Links in time: one that comes back is a flap, one that goes after the end ended nothing."""
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 
 from attribution.rule import Change, Demote, Event, Example, Retag, View, event, filter_rule
 
@@ -34,13 +35,40 @@ LINKS = (
 )
 def link_that_came_back(view: View) -> Iterable[Change]:
     """Down and up of one port within ten minutes: the link flapped."""
-    ups = view.of("ib.port_up", live=False)
+    ups = _times(view.of("ib.port_up", live=False), _device)
     for down in view.of("ib.port_down"):
-        for up in ups:
-            same = up.node == down.node and _device(up) == _device(down) and up.clock == down.clock
-            if same and up.time is not None and down.time is not None and 0 <= up.time - down.time <= BACK:
-                yield Retag(event=down.id, symptom="ib.flap", reason=f"the port was up again {up.time - down.time:.0f} s later")
-                break
+        after = _until(ups, down, _device, down.time)
+        if after is not None and after <= BACK:
+            yield Retag(event=down.id, symptom="ib.flap", reason=f"the port was up again {after:.0f} s later")
+
+
+Key = Callable[[Event], str | None]
+
+
+def _times(ups: Iterable[Event], key: Key) -> dict[tuple[str | None, str | None, str], list[float]]:
+    """When each port of each node came up, in order as events are."""
+    found: dict[tuple[str | None, str | None, str], list[float]] = {}
+    for up in ups:
+        if up.time is not None:
+            found.setdefault((up.node, key(up), up.clock), []).append(up.time)
+    return found
+
+
+def _until(
+    ups: dict[tuple[str | None, str | None, str], list[float]], down: Event, key: Key, since: float | None
+) -> float | None:
+    """The seconds from `since` to when this port came up next; None if it did not."""
+    times = ups.get((down.node, key(down), down.clock), [])
+    at = bisect_left(times, since) if since is not None else len(times)
+    return times[at] - since if since is not None and at < len(times) else None
+
+
+def _interface(e: Event) -> str | None:
+    return e.fields.get("interface")
+
+
+def _last(e: Event) -> float | None:
+    return e.last_time if e.last_time is not None else e.time
 
 
 def _device(e: Event) -> str | None:
@@ -64,10 +92,12 @@ def _device(e: Event) -> str | None:
 )
 def port_that_the_program_saw_come_back(view: View) -> Iterable[Change]:
     """NCCL tells of a port error, and of the port's being active again: the same flap, seen from the program."""
-    ups = [e for e in view.of("ib.port_up", live=False) if e.kind == "app"]
+    ups: dict[tuple[str | None, str], int] = {}
+    for up in view.of("ib.port_up", live=False):
+        if up.kind == "app":
+            ups[up.node, up.source] = max(ups.get((up.node, up.source), 0), up.last_line or up.line)
     for down in view.of("ib.async"):
-        back = any(up.node == down.node and up.source == down.source and (up.last_line or up.line) > down.line for up in ups)
-        if back and down.fields.get("event") == "port error":
+        if ups.get((down.node, down.source), 0) > down.line and down.fields.get("event") == "port error":
             yield Retag(event=down.id, symptom="ib.flap", reason="the program saw the port come back")
 
 
@@ -96,15 +126,11 @@ def roce_link_that_came_back(view: View) -> Iterable[Change]:
     """
     if not view.of(*OVER_IT):
         return
-    ups = view.of("eth.link_up", live=False)
+    ups = _times(view.of("eth.link_up", live=False), _interface)
     for down in view.of("eth.link_down"):
-        for up in ups:
-            same = (
-                up.node == down.node and up.fields.get("interface") == down.fields.get("interface") and up.clock == down.clock
-            )
-            if same and up.time is not None and down.time is not None and 0 <= up.time - down.time <= BACK:
-                yield Retag(event=down.id, symptom="ib.flap", reason=f"the link was up again {up.time - down.time:.0f} s later")
-                break
+        after = _until(ups, down, _interface, down.time)
+        if after is not None and after <= BACK:
+            yield Retag(event=down.id, symptom="ib.flap", reason=f"the link was up again {after:.0f} s later")
 
 
 @filter_rule(
@@ -157,20 +183,21 @@ def link_that_had_long_come_back(view: View) -> Iterable[Change]:
     """What a short loss of a link breaks, breaks within its retries. Where all that could follow from it says its own time, and
     began a quarter of an hour after the link was back, it is a note.
     """
-    ups = view.of("ib.port_up", "eth.link_up", live=False)
+    ups = _times(view.of("ib.port_up", "eth.link_up", live=False), lambda _: None)
+    said = [x for x in view.live() if x.kind == "app" and x.emit in ("bad_node", "bad_peers")]
+    first: dict[str, Event | None] = {}
     for e in view.of(*CAME_BACK):
-        last = e.last_time if e.last_time is not None else e.time
-        back = [
-            u.time
-            for u in ups
-            if u.node == e.node and u.clock == e.clock and u.time is not None and last is not None and u.time >= last
-        ]
-        if not e.own_time or e.clock != "wall" or not back:
+        last = _last(e)
+        away = _until(ups, e, lambda _: None, last)
+        if not e.own_time or e.clock != "wall" or away is None or last is None:
             continue
-        after = [x for x in view.live() if x.kind == "app" and x.emit in ("bad_node", "bad_peers") and view.explains(e, x)]
-        untimed = [x for x in after if not x.own_time or x.clock != "wall" or x.time is None]
-        if after and not untimed and min(_began(x) for x in after) > min(back) + QUIET:
-            yield Demote(event=e.id, reason="the link was back long before anything failed", by=min(after, key=_began).id)
+        if e.symptom not in first:
+            after = [x for x in said if view.explains(e, x)]
+            timed = all(x.own_time and x.clock == "wall" and x.time is not None for x in after)
+            first[e.symptom] = min(after, key=_began) if after and timed else None
+        failed = first[e.symptom]
+        if failed is not None and _began(failed) > last + away + QUIET:
+            yield Demote(event=e.id, reason="the link was back long before anything failed", by=failed.id)
 
 
 SHORT = 60.0
@@ -203,14 +230,11 @@ def short_loss_of_an_ethernet_link(view: View) -> Iterable[Change]:
     """TCP outlives a link that is away for seconds: where ranks only waited, and no connection broke, it did no harm."""
     if view.of(*OF_THE_NETWORK, live=False):
         return
-    ups = view.of("eth.link_up", live=False)
+    ups = _times(view.of("eth.link_up", live=False), _interface)
     for e in view.of("eth.link_down"):
-        last = e.last_time if e.last_time is not None else e.time
-        for up in ups:
-            same = up.node == e.node and up.clock == e.clock and up.fields.get("interface") == e.fields.get("interface")
-            if same and last is not None and up.time is not None and 0 <= up.time - last <= SHORT:
-                yield Demote(event=e.id, reason=f"the link was back {up.time - last:.0f} s later, and no connection broke")
-                break
+        after = _until(ups, e, _interface, _last(e))
+        if after is not None and after <= SHORT:
+            yield Demote(event=e.id, reason=f"the link was back {after:.0f} s later, and no connection broke")
 
 
 # What any failed program prints says nothing of a link.
@@ -239,11 +263,14 @@ def link_that_nobody_missed(view: View) -> Iterable[Change]:
     roots = [
         e for e in view.live() if view.role(e) == "root" and e.emit in ("bad_node", "bad_peers") and e.symptom not in LINKS
     ]
+    speaking = [
+        x for x in view.events if x.symptom not in LINKS and not x.symptom.startswith(ANYONES) and view.role(x) != "context"
+    ]
+    other: dict[str, Event | None] = {}
     for e in view.of(*LINKS):
-        others = [r for r in roots if not view.explains(e, r)]
-        missed = any(
-            view.explains(e, x) and x.symptom not in LINKS and not x.symptom.startswith(ANYONES) and view.role(x) != "context"
-            for x in view.events
-        )
-        if others and not missed:
-            yield Demote(event=e.id, reason="nothing else speaks of the network, and another cause was found", by=others[0].id)
+        if e.symptom not in other:
+            missed = any(view.explains(e, x) for x in speaking)
+            other[e.symptom] = None if missed else next((r for r in roots if not view.explains(e, r)), None)
+        cause = other[e.symptom]
+        if cause is not None:
+            yield Demote(event=e.id, reason="nothing else speaks of the network, and another cause was found", by=cause.id)
