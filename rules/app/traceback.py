@@ -33,7 +33,7 @@ COLOUR = re2.compile("\x1b\\[[0-9;]*m")
 GROUPED = re2.compile(r"^( *)[|+][-+|]?")
 # What an exception says when it only repeats that a peer, a collective or a child process failed.
 ECHO = re2.compile(
-    r"(?i)nccl|gloo|HorovodInternalError|DistBackendError|DistNetworkError|DistStoreError|TCPStore|rendezvous|c10d|distributed\.store|"
+    r"(?i)nccl|gloo|HorovodInternalError|CommClosedError|DistBackendError|DistNetworkError|DistStoreError|TCPStore|rendezvous|c10d|distributed\.store|"
     r"Connection (?:reset|closed|refused|aborted)|Broken pipe|Watchdog|Timed out waiting|wait timeout|Socket Timeout|timed out\.?$|"
     r"remote process|ChildFailedError|CalledProcessError: Command .{0,80}(?:python|torchrun|accelerate|deepspeed|srun|mpirun)|ProcessExitedException|ProcessRaisedException|EOFError: (?:worker|$)|EOFError$|"
     r"Engine(?:Core|Dead)|Engine core|ActorDied|RayActorError|WorkerCrashed|got signal|SystemExit|Worker failed with error"
