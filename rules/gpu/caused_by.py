@@ -108,3 +108,41 @@ def xid_45_names_a_lost_line(view: View) -> Iterable[Change]:
             seen.add((removal.node, removal.gpu, number))
             why = f"XID 45 says that XID {number} caused it, and that line is not in the log"
             yield Retag(event=removal.id, symptom=MEANS[number], reason=why, fields={"xid": number})
+
+
+@filter_rule(
+    name="xid-45-names-a-notice",
+    stage="MID",
+    example=Example(
+        given=(
+            event("nvl.unit_notice", "n1", gpu="0000:66:00", time=5.0, xid="145", emit="interesting_node"),
+            event(
+                "gpu.preempt_removal", "n1", gpu="0000:66:00", time=5.0, xid="45", msg="Ch 00000003 caused by previous Xid 145"
+            ),
+        ),
+        expect=("retag nvl.unit_notice nvl.victim",),
+        quiet=(
+            event("nvl.unit_notice", "n1", gpu="0000:66:00", time=5.0, xid="145", emit="interesting_node"),
+            event("nvl.rlw", "n1", gpu="0000:66:00", time=5.0, xid="145", line=2),
+            event(
+                "gpu.preempt_removal", "n1", gpu="0000:66:00", time=5.0, xid="45", msg="Ch 00000003 caused by previous Xid 145"
+            ),
+        ),
+    ),
+)
+def xid_45_names_a_notice(view: View) -> Iterable[Change]:
+    """A word that should only be a notice, and yet the driver says that it took the channels down: then it was more."""
+    done: set[tuple[str | None, str | None, str]] = set()
+    for removal in view.of("gpu.preempt_removal"):
+        named = _PREVIOUS.search(removal.fields.get("msg", ""))
+        number = named.group(1) if named else ""
+        key = (removal.node, removal.gpu, number)
+        if number not in MEANS or key in done or _behind(view, removal, number):
+            continue
+        done.add(key)
+        for notice in view.of("nvl.unit_notice"):
+            if (notice.node, notice.gpu, notice.fields.get("xid")) == key:
+                yield Retag(
+                    event=notice.id, symptom=MEANS[number], reason=f"XID 45 of the same GPU says that XID {number} caused it"
+                )
+                break

@@ -63,7 +63,7 @@ def xid_of_another_job(view: View) -> Iterable[Change]:
             yield Demote(event=e.id, reason=f"the process belongs to job {job}, which ran on the node at the same time")
 
 
-# Exceptions that no illegal access on a GPU makes a program raise.
+# Exceptions that no fault of a GPU makes a program raise.
 OF_THE_CODE = (
     "py.import", "py.syntax", "py.type_attr", "py.value", "py.arith", "py.perm", "py.notfound", "py.argparse", "py.cli_usage",
     "py.config_key", "py.hf_auth", "py.offline_file", "py.abi", "py.tracker", "mg.parallel", "mg.divide", "ds.config", "ds.idx",
@@ -94,8 +94,10 @@ SHOWN = (
     ),
 )
 def illegal_access_that_the_program_does_not_show(view: View) -> Iterable[Change]:
-    """A program whose GPU met an illegal access says so or is killed; one that stops for a wrong key did not meet it."""
-    faults = view.of("gpu.mmu_fault", "gpu.gr_exception")
+    """A program whose GPU met an illegal access, or damaged data, says so or is killed; one that stops for a wrong key did
+    not meet it.
+    """
+    faults = view.of("gpu.mmu_fault", "gpu.gr_exception", "gpu.ecc_contained")
     own = view.of(*OF_THE_CODE) if faults else []
     shown = [e for e in view.of(*SHOWN, live=False) if e.kind == "app" and e.emit != "info" and view.role(e) != "context"]
     if not own or shown:

@@ -9,7 +9,7 @@ from attribution.rule import Change, Demote, Example, View, event, filter_rule
 # What a program, a container or slurmd says where the driver is not there.
 MISSED = (
     "cuda.nodevice", "cuda.nvml", "cuda.nodriver", "cuda.unknown", "cuda.mismatch", "cuda.insufficient", "cuda.init_warned",
-    "cuda.so_missing", "fm.cuda_not_init", "fm.cuda_warned", "libnv.init", "slurm.daemon_no_gpu_file", "slurm.no_gpus",
+    "cuda.so_missing", "amd.kfd", "fm.cuda_not_init", "fm.cuda_warned", "libnv.init", "slurm.daemon_no_gpu_file", "slurm.no_gpus",
     "slurm.launch_gres", "slurm.prolog_fail",
 )  # fmt: skip
 

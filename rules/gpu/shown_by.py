@@ -10,7 +10,7 @@ from attribution.rule import Change, Event, Example, Retag, View, event, filter_
 PAIRS = {
     "gpu.ecc_runtime_api": (("gpu.row_remap_event", "gpu.channel_retire"), "gpu.ecc_dbe", ("gpu.ecc_*", "gpu.dram_uncorr",
                             "gpu.sram_uncorr", "gpu.row_remap_fail", "gpu.mem_subsystem")),
-    "nvl.runtime_api": (("nvl.sw_defined", "nvl.ber"), "nvl.xid74", ("nvl.*", "nvsw.*", "gpu.off_bus*")),
+    "nvl.runtime_api": (("nvl.sw_defined", "nvl.ber", "nvl.unit_notice"), "nvl.xid74", ("nvl.*", "nvsw.*", "gpu.off_bus*")),
 }  # fmt: skip
 NEAR = 600.0
 

@@ -14,9 +14,15 @@ LOST = (
     "krn.panic",
     "cpu.hardlockup",
     "pwr.cycle",
+    "bmc.reset",
 )
 NOTICED = ("slurm.node_fail", "slurm.unexpected_reboot", "krn.reboot")
-SURVIVABLE = ("cpu.softlockup", "pwr.psu", "thm.critical", "disk.io", "disk.ro", "disk.full", "slurm.low_mem_cfg")
+SURVIVABLE = (
+    "cpu.softlockup", "pwr.psu", "thm.critical", "disk.io", "disk.ro", "disk.full", "slurm.low_mem_cfg", "nvsw.sxid_stall",
+    "gpu.hw_slowdown",
+)  # fmt: skip
+# What any failed job prints shows no fault of a node.
+ANYONES = ("py.traceback", "py.echo", "pt.childfailed", "slurm.task_exit", "slurm.exit_code", "slurm.exit_signal")
 LAG = 900.0
 STILL = 120.0
 
@@ -127,6 +133,41 @@ def node_lost_after_a_fault(view: View) -> Iterable[Change]:
                 break
 
 
+NAMED = ("slurm.node_notresp", "slurm.unexpected_reboot", "slurm.node_fail")
+
+
+@filter_rule(
+    name="lost-nodes-each-with-a-fault",
+    stage="LATE",
+    example=Example(
+        attempt={"state": "NODE_FAIL"},
+        given=(
+            event("slurm.node_fail", None, kind="record", time=1000.0),
+            event("slurm.node_notresp", "n1", kind="slurmctld", time=990.0),
+            event("slurm.node_notresp", "n2", kind="slurmctld", time=990.0),
+            event("pwr.psu", "n1", kind="syslog"),
+            event("pwr.psu", "n2", kind="syslog"),
+        ),
+        expect=("demote slurm.node_fail",),
+        quiet=(
+            event("slurm.node_fail", None, kind="record", time=1000.0),
+            event("slurm.node_notresp", "n1", kind="slurmctld", time=990.0),
+            event("slurm.node_notresp", "n2", kind="slurmctld", time=990.0),
+            event("pwr.psu", "n1", kind="syslog"),
+        ),
+    ),
+)
+def lost_nodes_each_with_a_fault(view: View) -> Iterable[Change]:
+    """The record says that nodes were lost, slurmctld names them, and each shows why: the record adds no cause of its own."""
+    for record in view.of("slurm.node_fail"):
+        if record.node is not None or record.kind != "record":
+            continue
+        lost = {e.node for e in view.of(*NAMED, live=False) if e.node is not None}
+        why = {e.node: e for e in view.live() if e.kind != "app" and view.role(e) == "root" and view.explains(e, record)}
+        if lost and lost <= why.keys():
+            yield Demote(event=record.id, reason="each of the lost nodes shows a fault of its own", by=why[min(lost)].id)
+
+
 def _until_the_end(view: View, e: Event) -> bool:
     last = e.last_time if e.last_time is not None else e.time
     return e.count > 1 and last is not None and view.state.end is not None and last >= view.state.end - STILL
@@ -148,7 +189,9 @@ def a_fault_that_the_node_survived(view: View) -> Iterable[Change]:
     others = [e for e in view.live() if view.role(e) == "root" and e.emit != "info" and e.symptom not in SURVIVABLE]
     lost = {e.node for e in view.of(*LOST, live=False)}
     for e in view.of(*SURVIVABLE):
-        if e.node in lost or not others or e.kind == "app" or _until_the_end(view, e):
+        # A time limit that the fault explains is no other cause.
+        rivals = [o for o in others if o.symptom != "slurm.timeout" or not view.explains(e, o)]
+        if e.node in lost or not rivals or e.kind == "app" or _until_the_end(view, e):
             continue
         # A rank's line may name no node: it speaks of the disk where only one node shows a fault of that kind.
         alone = e.symptom.startswith("disk.") and {d.node for d in view.of(e.symptom)} == {e.node}
@@ -156,11 +199,12 @@ def a_fault_that_the_node_survived(view: View) -> Iterable[Change]:
             (x.node == e.node or (alone and x.node is None))
             and x.id != e.id
             and view.role(x) != "context"
+            and x.symptom not in ANYONES
             and view.explains(e, x)
             for x in view.events
         )
         if not shown:
-            yield Demote(event=e.id, reason="the node went on after it, and another cause was found", by=others[0].id)
+            yield Demote(event=e.id, reason="the node went on after it, and another cause was found", by=rivals[0].id)
 
 
 MANY = 3

@@ -15,9 +15,9 @@ def _mask(*bits: int) -> int:
     return sum(1 << b for b in bits)
 
 
-# By register: bits of a bad connection, bits of a parity error of this GPU, bits that only echo the other end.
-CONNECTION = {0: _mask(8, 9, 12, 16, 17, 21, 22, 24, 28)}
-OWN = {0: _mask(4, 5, 27, 29), 2: _mask(0, 1, 2, 6, 13, 16, 17, 18, 19), 4: _mask(*range(18, 30))}
+# By register: bits of a weak signal, bits of this end (connection or parity), bits that only echo the other end.
+SIGNAL = {0: _mask(21, 22)}
+OWN = {0: _mask(4, 5, 8, 9, 12, 16, 17, 24, 27, 28, 29), 2: _mask(0, 1, 2, 6, 13, 16, 17, 18, 19), 4: _mask(*range(18, 30))}
 ECHO = {0: _mask(1, 20), 3: _mask(16, 17, 18)}
 
 
@@ -33,7 +33,7 @@ def _event(msg: str, **more: object) -> object:
     name="decode-xid-74-registers",
     stage="EARLY",
     example=Example(
-        given=(_event("NVLink: fatal error detected on link 14(0x10000, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0)"),
+        given=(_event("NVLink: fatal error detected on link 14(0x200000, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0)"),
                _event("NVLink: fatal error detected on link 2(0x100000, 0x0, 0x0, 0x20000, 0x0, 0x0, 0x0)", line=2)),
         expect=("retag nvl.xid74 nvl.signal_integrity", "retag nvl.xid74 nvl.peer_down"),
         quiet=(_event("NVLink: fatal error detected on link 14(0x0, 0x0, 0x10000, 0x0, 0x0, 0x0, 0x0)"),
@@ -41,18 +41,18 @@ def _event(msg: str, **more: object) -> object:
     ),
 )  # fmt: skip
 def decode_xid_74_registers(view: View) -> Iterable[Change]:
-    """A bad connection, an error of this GPU, or only the echo of the other end: the words say it, as far as is known."""
+    """A weak signal, an error of this end, or only the echo of the other end: the words say it, as far as is known."""
     for e in view.of("nvl.xid74"):
         m = _LINE.search(e.fields.get("msg", ""))
         if m is None:
             continue
         words = [int(w.strip(), 16) for w in m.group(2).split(",")]
         fields = {"link": m.group(1)}
-        if _any(words, CONNECTION):
+        if _any(words, SIGNAL):
             yield Retag(
                 event=e.id,
                 symptom="nvl.signal_integrity",
-                reason=f"link {m.group(1)}: the registers name the connection",
+                reason=f"link {m.group(1)}: the registers name a weak signal",
                 fields=fields,
             )
         elif not _any(words, OWN) and _any(words, ECHO):

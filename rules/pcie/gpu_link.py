@@ -24,7 +24,7 @@ def _follows(view: View, e: Event, *patterns: str) -> bool:
     name="pcie-link-of-a-gpu",
     stage="EARLY",
     example=Example(
-        given=(event("pcie.aer_fatal", "n1", time=5.0), event("gpu.off_bus", "n1", gpu="0000:3b:00", time=6.0)),
+        given=(event("pcie.aer_fatal", "n1", time=5.0), event("pcie.gpu_hit", "n1", gpu="0000:3b:00", time=5.0, line=2)),
         expect=("retag pcie.aer_fatal pcie.gpu_link",),
         quiet=(event("pcie.aer_fatal", "n1", time=5.0), event("gpu.off_bus", "n2", gpu="0000:3b:00", time=6.0)),
     ),
@@ -32,8 +32,8 @@ def _follows(view: View, e: Event, *patterns: str) -> bool:
 def pcie_link_of_a_gpu(view: View) -> Iterable[Change]:
     """A fatal PCIe error with a GPU gone right after it is that GPU's link; with disks or NICs gone too, it is the board's."""
     for e in view.of("pcie.aer_fatal", "pcie.dpc", "pcie.link_down"):
-        if _follows(view, e, *GPU_GONE) and not _follows(view, e, *OTHERS_GONE):
-            yield Retag(event=e.id, symptom="pcie.gpu_link", reason="a GPU of the node was gone within two minutes")
+        if _follows(view, e, *GPU_GONE, "pcie.gpu_hit") and not _follows(view, e, *OTHERS_GONE):
+            yield Retag(event=e.id, symptom="pcie.gpu_link", reason="a GPU of the node was hit or gone within two minutes")
 
 
 @filter_rule(

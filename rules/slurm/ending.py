@@ -253,6 +253,8 @@ def after_a_cancelled_step(view: View) -> Iterable[Change]:
     lines = marks(view)
     for e in view.live():
         mark = lines.get(e.source)
+        if e.symptom.startswith("slurm.prolog"):
+            continue  # a cancellation makes no prolog fail
         if mark is not None and e.line > mark.line and not e.own_time and view.role(e) in ("root", "cascade"):
             yield Demote(event=e.id, reason="printed after the step was cancelled", by=mark.id)
 
