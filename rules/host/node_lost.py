@@ -221,23 +221,21 @@ def a_fault_that_the_node_survived(view: View) -> Iterable[Change]:
     """
     others = [e for e in view.live() if view.role(e) == "root" and e.emit != "info" and e.symptom not in SURVIVABLE]
     lost = {e.node for e in view.of(*LOST, live=False)}
+    at_node: dict[str | None, list[Event]] = {}
+    for x in view.events:
+        if view.role(x) != "context" and x.symptom not in ANYONES:
+            at_node.setdefault(x.node, []).append(x)
     for e in view.of(*SURVIVABLE):
         # A time limit that the fault explains is no other cause.
-        rivals = [o for o in others if o.symptom != "slurm.timeout" or not view.explains(e, o)]
-        if e.node in lost or not rivals or e.kind == "app" or _until_the_end(view, e):
+        rival = next((o for o in others if o.symptom != "slurm.timeout" or not view.explains(e, o)), None)
+        if e.node in lost or rival is None or e.kind == "app" or _until_the_end(view, e):
             continue
         # A rank's line may name no node: it speaks of the disk where only one node shows a fault of that kind.
         alone = e.symptom.startswith("disk.") and {d.node for d in view.of(e.symptom)} == {e.node}
-        shown = any(
-            (x.node == e.node or (alone and x.node is None))
-            and x.id != e.id
-            and view.role(x) != "context"
-            and x.symptom not in ANYONES
-            and view.explains(e, x)
-            for x in view.events
-        )
+        beside = [*at_node.get(e.node, ()), *(at_node.get(None, ()) if alone else ())]
+        shown = any(x.id != e.id and view.explains(e, x) for x in beside)
         if not shown:
-            yield Demote(event=e.id, reason="the node went on after it, and another cause was found", by=rivals[0].id)
+            yield Demote(event=e.id, reason="the node went on after it, and another cause was found", by=rival.id)
 
 
 MANY = 3

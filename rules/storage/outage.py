@@ -133,16 +133,14 @@ def incident_that_nothing_shows(view: View) -> Iterable[Change]:
         for e in view.live()
         if view.role(e) == "root" and e.kind == "app" and view.symptoms[e.symptom].domain == "application"
     ]
+    speaking = [
+        x for x in view.events if x.symptom not in INCIDENTS and not x.symptom.startswith(ANYONES) and view.role(x) != "context"
+    ]
+    other: dict[str, Event | None] = {}
     for e in view.of(*INCIDENTS):
-        others = [r for r in said if not view.explains(e, r)]
-        shown = any(
-            view.explains(e, x)
-            and x.symptom not in INCIDENTS
-            and not x.symptom.startswith(ANYONES)
-            and view.role(x) != "context"
-            for x in view.events
-        )
-        if others and not shown:
-            yield Demote(
-                event=e.id, reason="no operation of the job failed on it, and another cause was found", by=others[0].id
-            )
+        if e.symptom not in other:
+            shown = any(view.explains(e, x) for x in speaking)
+            other[e.symptom] = None if shown else next((r for r in said if not view.explains(e, r)), None)
+        cause = other[e.symptom]
+        if cause is not None:
+            yield Demote(event=e.id, reason="no operation of the job failed on it, and another cause was found", by=cause.id)
