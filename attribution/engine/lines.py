@@ -39,7 +39,7 @@ _CLOCK = re.compile(
     r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})? {1,3}(?:[-|] )?(?=[A-Za-z_(\[*])|\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?: -)? (?=\S)|\d{4}(?=\[(?:\d{1,9},)?\d{1,7}\]<std)"
 )
 _COUNTER = re.compile(r"\[\d{1,9}\] (?=\[rank)")
-_WORKER = re.compile(r"\((\w{1,40}(?: \w{1,20}){0,2}) pid=\d{1,9}(?:, ip=[\w.:]{1,45})?\) ?")
+_WORKER = re.compile(r"\((\w{1,40}(?: \w{1,20}){0,2})(?:, rank=\d{1,7},)? pid=\d{1,9}(?:, ip=[\w.:]{1,45})?\) ?")
 _NCCL = re.compile(r"(?=[\d.-]{0,40}[A-Za-z_])([A-Za-z0-9][\w.-]{0,253}):(\d{1,9}):(\d{1,9}) (?:\[(\d{1,3})\] )?")
 _UCX = re.compile(r"\[([A-Za-z][\w.-]{0,253}):(\d{1,9})(?::\d{1,3}:\d{1,9})?\] {0,3}")
 _UCX_STAMP = re.compile(r"\[\d{10}\.\d{1,9}\] ")
@@ -58,6 +58,10 @@ _RFC5424 = re.compile(r"([A-Za-z0-9_][\w.-]{0,253}) kernel (?:-|\d{1,9}) \S{1,32
 # A prefix that pdsh, clush or talosctl puts before each line counts only before something that is a log's own beginning.
 _FANNED = re.compile(
     r"([A-Za-z0-9][\w.-]{0,253}): (?=\[ {0,9}\d{1,10}\.\d|\[[A-Z][a-z]{2} |[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:|\d{4}-\d\d-\d\d[T ]|kern: )"
+)
+# The same before a line of a program that a launcher started by pdsh; a name without a digit may be any word.
+_FANNED_OUTPUT = re.compile(
+    r"((?=[^: ]{0,200}\d)[A-Za-z0-9][\w.-]{0,253}): (?=Traceback \(most recent|  File \"|\[rank\d|\[\d{4}-\d\d-\d\d |[A-Za-z_][\w.]{0,80}(?:Error|Exception): )"
 )
 _LEVEL = re.compile(r"(?:\[[A-Z]{3,8}\] {0,2})?(?:\[tid \d{1,9}\] )?")
 _HOST = re.compile(r"([A-Za-z0-9_][\w.-]{0,253}) ")
@@ -276,9 +280,11 @@ class _Peeler:
         return True
 
     def _fanned(self) -> bool:
-        m = _FANNED.match(self.text, self.at) if self.at == 0 else None
+        log = _FANNED.match(self.text) if self.at == 0 else None
+        m = log or (_FANNED_OUTPUT.match(self.text) if self.at == 0 else None)
         if m is None:
             return False
+        self.stream = self.stream if log else m[1]
         self.host, self.at = m[1], m.end()
         return True
 

@@ -197,11 +197,16 @@ def retry_that_worked(view: View) -> Iterable[Change]:
     needed as one.
     """
     other = [e for e in view.live() if e.kind not in ("app", "record") and view.role(e) == "root" and e.emit != "info"]
+    waiting = view.of(*WAITING)
+    steps = view.of("app.progress") if waiting else []
     for e in view.of("ds.stream_timeout"):
         if "file" in e.fields:
             continue
-        if not view.of(*WAITING):
+        after = [s for s in steps if s.source == e.source and s.line > e.line]
+        if not waiting:
             yield Demote(event=e.id, reason="requests are repeated, and nothing shows that ranks waited for this one")
+        elif len(after) > 1:
+            yield Demote(event=e.id, reason="steps were made after it", by=after[0].id)
         elif other:
             yield Demote(event=e.id, reason=f"{other[0].symptom} is shown by a log of the node", by=other[0].id)
 

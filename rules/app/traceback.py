@@ -33,7 +33,7 @@ COLOUR = re2.compile("\x1b\\[[0-9;]*m")
 GROUPED = re2.compile(r"^( *)[|+][-+|]?")
 # What an exception says when it only repeats that a peer, a collective or a child process failed.
 ECHO = re2.compile(
-    r"(?i)nccl|gloo|HorovodInternalError|DistBackendError|DistNetworkError|DistStoreError|TCPStore|rendezvous|c10d|distributed\.store|"
+    r"(?i)nccl|gloo|HorovodInternalError|CommClosedError|DistBackendError|DistNetworkError|DistStoreError|TCPStore|rendezvous|c10d|distributed\.store|"
     r"Connection (?:reset|closed|refused|aborted)|Broken pipe|Watchdog|Timed out waiting|wait timeout|Socket Timeout|timed out\.?$|"
     r"remote process|ChildFailedError|CalledProcessError: Command .{0,80}(?:python|torchrun|accelerate|deepspeed|srun|mpirun)|ProcessExitedException|ProcessRaisedException|EOFError: (?:worker|$)|EOFError$|"
     r"Engine(?:Core|Dead)|Engine core|ActorDied|RayActorError|WorkerCrashed|got signal|SystemExit|Worker failed with error"
@@ -43,6 +43,8 @@ STOPPED = re2.compile(r"^(?:KeyboardInterrupt|GeneratorExit|asyncio\.exceptions\
 LOOKUP = re2.compile(
     r"^(?:KeyError|AttributeError|IndexError|StopIteration|ModuleNotFoundError|ImportError|FileNotFoundError|queue\.Empty|_queue\.Empty|[\w.]*TimeoutError|[\w.]*HTTPError|[\w.]*NewConnectionError|[\w.]*MaxRetryError|[\w.]*gaierror)"
 )
+# A wait that was cancelled or ran out, without a word: what was raised from it says which.
+WORDLESS = re2.compile(r"^(?:[\w.]*\.)?(?:CancelledError|TimeoutError):?\s*$")
 # The network's own words come first in a chain of which the library that wanted the connection says what it was for.
 LOW_LEVEL = re2.compile(
     r"^OSError: \[Errno (?:101|110|113)\]|gaierror|NewConnectionError|NameResolutionError|MaxRetryError|ConnectTimeout|SSLError|LocalProtocolError"
@@ -165,7 +167,7 @@ class Chain:
         """The exception that began it: the first that is no echo and no lookup that led to a better one."""
         for number, (_, said, _) in enumerate(self.done):
             later = self.done[number + 1 :]
-            if later and (WRAPPED.search(said) or ECHO.search(said) or LOW_LEVEL.search(said)):
+            if later and (WRAPPED.search(said) or ECHO.search(said) or LOW_LEVEL.search(said) or WORDLESS.match(said)):
                 continue
             if later and later[0][0] == "handling" and LOOKUP.match(said) and not ECHO.search(later[0][1]):
                 continue

@@ -14,6 +14,7 @@ _ZERO = re2.compile(r"^(?:ID )?0\b|default_pg")
 SAME_SIZE = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE", "ALLREDUCE_COALESCED"})
 POINT_TO_POINT = frozenset({"SEND", "RECV", "COALESCED", "UNKNOWN"})
 TOGETHER = 300.0
+CLOSE = 8
 MOST = 200
 
 
@@ -76,7 +77,9 @@ def _differ(a: Event, b: Event, known: bool) -> str:
         size = mine.get("numel") != other.get("numel") and mine.get("op") in SAME_SIZE and "numel" in mine and "numel" in other
         return "sure" if operation else ("sure" if known else "weak") if size else ""
     ahead = abs(int(one) - int(two))
-    return "weak" if known and (operation or ahead > 1) else ""
+    if not known:  # groups that count apart are rarely this close to each other
+        return "weak" if operation and ahead <= CLOSE else ""
+    return "weak" if operation or ahead > 1 else ""
 
 
 def _text(e: Event) -> str:
@@ -110,9 +113,9 @@ def ranks_at_different_collectives(view: View) -> Iterable[Change]:
     found: dict[str, tuple[Event, Event]] = {}
     for index, (a, group_a) in enumerate(reports):
         for b, group_b in reports[index + 1 :]:
-            if _rank(a) == _rank(b) or group_a != group_b or not _together(a, b):
+            if _rank(a) == _rank(b) or (group_a and group_b and group_a != group_b) or not _together(a, b):
                 continue
-            kind = _differ(a, b, bool(group_a))
+            kind = _differ(a, b, bool(group_a and group_b))
             if kind:
                 found.setdefault(kind, (a, b))
     causes = any(view.role(e) == "root" and e.emit != "info" and not e.symptom.startswith("slurm.") for e in view.live())

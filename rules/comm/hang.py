@@ -62,7 +62,7 @@ def _own_work(view: View, waiters: list[Event]) -> tuple[Event, str] | None:
 
 @filter_rule(
     name="rank-0-at-work-alone",
-    stage="MID",
+    stage="STANDARD",
     example=Example(
         given=(
             event("comm.long_bar", None, kind="app", line=1, emit="info", elapsed="41:12", percent="100"),
@@ -94,7 +94,7 @@ def rank_0_at_work_alone(view: View) -> Iterable[Change]:
 
 @filter_rule(
     name="hang-while-taken-down",
-    stage="MID",
+    stage="STANDARD",
     example=Example(
         given=(
             event("comm.work_done", None, kind="app", line=1, emit="info"),

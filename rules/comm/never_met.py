@@ -11,14 +11,21 @@ from attribution.rule import Add, Change, Event, Example, Retag, View, event, fi
 JAX_START = re2.compile(r"PjRT_Client_Connect|RegisterTask|failed to connect to all addresses|jax\.distributed")
 # Nothing waits in these words once the run has begun.
 ONLY_AT_START = re2.compile(r"waiting for (?:clients|workers)|store based barrier|PjRT_Client_Connect|RegisterTask")
+# torchrun's own wait for the agents of the other nodes, after the workers ended.
+AT_THE_END = re2.compile(r"agent_last_member|agent\.terminal_state|exit.barrier")
 # What also stands there when ranks did not meet, and says nothing of its own.
 BESIDE = ("rdzv.*", "py.echo", "slurm.*", "pt.childfailed", "jax.*", "nat.abort", "nat.terminate", "gloo.timeout", "ray.*")
 
 
 def alone(view: View, begun: list[Event]) -> bool:
     """No step was made, and no line that could be a cause, or that some cause would leave, stands beside it."""
-    began = view.of("app.progress", live=False) and not any(ONLY_AT_START.search(e.text) for e in begun)
-    if began or view.attempt.state.split()[:1] not in (["FAILED"], ["TIMEOUT"]):
+    steps = view.of("app.progress", "app.checkpoint_saved", "comm.work_done", live=False)
+    began = steps and not any(ONLY_AT_START.search(e.text) for e in begun)
+    if (
+        began
+        or any(AT_THE_END.search(e.text) for e in begun)
+        or view.attempt.state.split()[:1] not in (["FAILED"], ["TIMEOUT"])
+    ):
         return False
     beside = {e.id for e in (*begun, *view.of(*BESIDE))}
     roots = [e for e in view.live() if view.role(e) == "root" and e.emit != "info" and not e.symptom.startswith("slurm.")]

@@ -99,7 +99,8 @@ def illegal_access_that_the_program_does_not_show(view: View) -> Iterable[Change
     """
     faults = view.of("gpu.mmu_fault", "gpu.gr_exception", "gpu.ecc_contained")
     own = view.of(*OF_THE_CODE) if faults else []
-    if not own or any(e.kind == "app" for e in view.of(*SHOWN, live=False)):
+    shown = [e for e in view.of(*SHOWN, live=False) if e.kind == "app" and e.emit != "info" and view.role(e) != "context"]
+    if not own or shown:
         return
     for e in faults:
         yield Demote(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribution.rule import Blame, Change, Demote, Event, Example, View, event, filter_rule, refiner
+from attribution.rule import Blame, Change, Demote, Event, Example, Retag, View, event, filter_rule, refiner
 
 LOST = (
     "slurm.node_fail",
@@ -131,6 +131,39 @@ def node_lost_after_a_fault(view: View) -> Iterable[Change]:
             if -60.0 <= lost.time - (fault.time or 0.0) <= LAG:
                 yield Demote(event=lost.id, reason=f"{fault.symptom} on that node before it was lost", by=fault.id)
                 break
+
+
+@filter_rule(
+    name="node-fail-named-by-the-controller",
+    stage="STANDARD",
+    example=Example(
+        attempt={"state": "NODE_FAIL"},
+        given=(
+            event("slurm.node_fail", None, kind="record", time=1000.0),
+            event(
+                "slurm.node_notresp", "n2", kind="slurmctld", time=990.0, text="error: Nodes n2 not responding, setting DOWN"
+            ),
+        ),
+        expect=("retag slurm.node_fail slurm.node_fail",),
+        quiet=(
+            event("slurm.node_fail", None, kind="record", time=1000.0),
+            event("slurm.node_notresp", "n2", kind="slurmctld", time=990.0, text="error: Nodes n2 not responding"),
+        ),
+    ),
+)
+def node_fail_named_by_the_controller(view: View) -> Iterable[Change]:
+    """The record names no node, and of the attempt's nodes slurmctld took exactly one down: that is the one."""
+    found = view.of("slurm.node_fail")
+    if len(found) != 1 or found[0].kind != "record" or found[0].node is not None:
+        return
+    down = {
+        e.node for e in view.of("slurm.node_notresp", "slurm.unexpected_reboot")
+        if e.kind == "slurmctld" and (e.symptom != "slurm.node_notresp" or "setting DOWN" in e.text)
+    }  # fmt: skip
+    if len(down) == 1 and None not in down:
+        yield Retag(
+            event=found[0].id, symptom="slurm.node_fail", reason="slurmctld took this one of its nodes down", node=down.pop()
+        )
 
 
 NAMED = ("slurm.node_notresp", "slurm.unexpected_reboot", "slurm.node_fail")

@@ -37,8 +37,8 @@ STRANGERS = 3
 class _Apei:
     """One firmware record: what severity, and which section."""
 
-    def __init__(self) -> None:
-        self.severity, self.section = "", ""
+    def __init__(self, severity: str) -> None:
+        self.severity, self.section = severity, ""
 
     def feed(self, text: str) -> bool:
         if "[Hardware Error]" not in text:
@@ -60,7 +60,7 @@ class _Apei:
 
 @accumulator(
     name="firmware-error-record",
-    trigger=r"^(?:\{\d+\}\[Hardware Error\]: Hardware error from APEI|BERT: Error records from previous boot)",
+    trigger=r"^(?:\{\d+\}\[Hardware Error\]: (?:Hardware error from APEI|event severity: (?P<severe>fatal|recoverable|panic))|BERT: Error records from previous boot)",
     reads=KERNEL,
     example=Example(
         given=(
@@ -70,14 +70,14 @@ class _Apei:
             "{1}[Hardware Error]:   section_type: memory error",
         ),
         expect=("mem.edac_ue",),
-        quiet=("{1}[Hardware Error]: event severity: recoverable",),
+        quiet=("{1}[Hardware Error]:  Error 0, type: recoverable",),
     ),
 )
-def firmware_error_record(_fields: Mapping[str, str], _line: str) -> Lines:
+def firmware_error_record(fields: Mapping[str, str], _line: str) -> Lines:
     """A firmware-first record counts by its severity and section, also one kept over a boot (BERT); PCIe sections are
     read with the bus errors.
     """
-    return _Apei()
+    return _Apei(fields.get("severe") or "")
 
 
 class _Hung:

@@ -120,3 +120,23 @@ def killed_by_slurm(view: View) -> Iterable[Change]:
     if state in STOPPING or view.of("slurm.cancel*", "slurm.timeout", "slurm.preempt*"):
         for e in view.of("oom.killed_line"):
             yield Demote(event=e.id, reason="Slurm ended the attempt: it sends this signal too")
+
+
+@filter_rule(
+    name="pids-limit-belongs-to-whom",
+    stage="EARLY",
+    example=Example(
+        given=(event("krn.pid_limit", "n1", cgroup="/system.slice/pingmesh.service", line=1),),
+        expect=("demote krn.pid_limit",),
+        quiet=(event("krn.pid_limit", "n1", cgroup=OURS, line=1),),
+        attempt={"job_id": "812"},
+    ),
+)
+def pids_limit_belongs_to_whom(view: View) -> Iterable[Change]:
+    """The kernel names the cgroup that may make no more processes: a daemon's or another job's is not this attempt's."""
+    for e in view.of("krn.pid_limit"):
+        whose = owner(view, e.fields.get("cgroup", ""), "")
+        if e.kind != "app" and whose in ("service", "other job"):
+            yield Demote(
+                event=e.id, reason=f"the cgroup is that of a {whose}" if whose == "service" else "the cgroup is another job's"
+            )

@@ -1,4 +1,4 @@
-"""Lines that an earlier run of the same job left in an output file that is appended to."""
+"""What the time in a kill notice shows: lines of an earlier run of the job, and lines of its dying."""
 
 from __future__ import annotations
 
@@ -53,3 +53,37 @@ def an_earlier_runs_notice(view: View) -> Iterable[Change]:
         if at is not None and at + slack < start:
             yield Retag(event=e.id, symptom=e.symptom, reason="it ended an earlier run", fields={"kill": "no"})
             yield Demote(event=e.id, reason="its time is before the start of this attempt: it ended an earlier run of the job")
+
+
+KILLED = frozenset({"TIMEOUT", "DEADLINE", "CANCELLED", "PREEMPTED", "REQUEUED"})
+
+
+@filter_rule(
+    name="after-the-notice-by-its-own-time",
+    stage="MID",
+    example=Example(
+        attempt={"state": "PREEMPTED", "start": 1772445600.0},
+        given=(
+            event("slurm.kill_notice", None, kind="app", source="o", line=9, kill="yes", at="2026-03-02T10:40:00"),
+            event("cuda.ima", None, kind="app", source="o", line=12, time=1772448003.0),
+        ),
+        expect=("demote cuda.ima",),
+        quiet=(
+            event("slurm.kill_notice", None, kind="app", source="o", line=9, kill="yes", at="2026-03-02T10:40:00"),
+            event("cuda.ima", None, kind="app", source="o", line=12, time=1772447990.0),
+        ),
+    ),
+)
+def after_the_notice(view: View) -> Iterable[Change]:
+    """Slurm's record says that it ended the attempt, and the notice says when: a line below it, of that second or later, is
+    of a dying process.
+    """
+    state = (view.attempt.state.split() or [""])[0].rstrip("+")
+    if state not in KILLED or view.attempt.log_timezone != "UTC":
+        return
+    for notice in view.of("slurm.kill_notice"):
+        at = seconds(notice.fields.get("at", ""))
+        for e in view.live() if at is not None and notice.fields.get("kill") == "yes" else ():
+            below = e.kind == "app" and e.source == notice.source and e.line > notice.line and e.own_time and e.clock == "wall"
+            if below and e.time is not None and e.time >= at and view.role(e) != "context" and "kill" not in e.fields:
+                yield Demote(event=e.id, reason="it came after the notice that the attempt is ended", by=notice.id)
