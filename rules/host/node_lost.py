@@ -18,8 +18,8 @@ LOST = (
 )
 NOTICED = ("slurm.node_fail", "slurm.unexpected_reboot", "krn.reboot")
 SURVIVABLE = (
-    "cpu.softlockup", "pwr.psu", "thm.critical", "disk.io", "disk.ro", "disk.full", "slurm.low_mem_cfg", "nvsw.sxid_stall",
-    "gpu.hw_slowdown",
+    "cpu.softlockup", "pwr.psu", "thm.critical", "disk.io", "disk.ro", "disk.full", "slurm.low_mem_cfg",
+    "nvsw.sxid_stall", "disk.nvme", "gpu.hw_slowdown",
 )  # fmt: skip
 # What any failed job prints shows no fault of a node.
 ANYONES = ("py.traceback", "py.echo", "pt.childfailed", "slurm.task_exit", "slurm.exit_code", "slurm.exit_signal")

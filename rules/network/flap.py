@@ -237,6 +237,32 @@ def short_loss_of_an_ethernet_link(view: View) -> Iterable[Change]:
             yield Demote(event=e.id, reason=f"the link was back {after:.0f} s later, and no connection broke")
 
 
+@filter_rule(
+    name="flap-before-a-port-that-stayed-down",
+    stage="MID",
+    example=Example(
+        given=(event("ib.flap", "n1", time=100.0), event("ib.port_down", "n2", time=360.0)),
+        expect=("demote ib.flap",),
+        quiet=(event("ib.flap", "n1", time=100.0), event("ib.port_down", "n2", time=120.0)),
+    ),
+)
+def flap_before_a_port_that_stayed_down(view: View) -> Iterable[Change]:
+    """Retries run out within a minute: when another node's port goes later, and does not come back, that one ended the job."""
+    stayed = [d for d in view.of("ib.port_down") if d.own_time and d.time is not None]
+    for e in view.of("ib.flap"):
+        last = e.last_time if e.last_time is not None else e.time
+        for down in stayed:
+            if (
+                e.own_time
+                and last is not None
+                and down.node != e.node
+                and down.clock == e.clock
+                and (down.time or 0.0) > last + SHORT
+            ):
+                yield Demote(event=e.id, reason=f"{down.node}'s port went later and stayed down", by=down.id)
+                break
+
+
 # What any failed program prints says nothing of a link.
 ANYONES = ("py.", "pt.", "nat.", "slurm.task", "slurm.step", "slurm.kill", "ds.", "vllm.", "ray.")
 

@@ -24,6 +24,65 @@ def roce_by_its_addresses(view: View) -> Iterable[Change]:
             yield Retag(event=e.id, symptom="roce.err12", reason="its GID maps an IPv4 address: RoCE")
 
 
+@filter_rule(
+    name="roce-that-never-worked",
+    stage="MID",
+    example=Example(
+        given=(
+            event("roce.used", "n1", kind="app", source="out", line=3, emit="info"),
+            event("ib.err12", "n2", kind="app", source="out", line=40, emit="bad_peers"),
+        ),
+        expect=("retag ib.err12 roce.never",),
+        quiet=(
+            event("roce.used", "n1", kind="app", source="out", line=3, emit="info"),
+            event("app.progress", "n1", kind="app", source="out", line=20, emit="info"),
+            event("ib.err12", "n2", kind="app", source="out", line=40, emit="bad_peers"),
+        ),
+    ),
+)
+def roce_that_never_worked(view: View) -> Iterable[Change]:
+    """NCCL connects over TCP. Where the output begins with its start, and shows no step before the retries ran out, the RoCE
+    ports never reached each other: their set-up, more likely than a fault of one of them.
+    """
+    used = view.of("roce.used", live=False)
+    found = [e for e in view.of("ib.err12", "roce.err12") if e.kind == "app"]
+    if (
+        not used
+        or not found
+        or view.of("ib.port_down", "ib.flap", "ib.async", "ib.hca_health", "eth.*", "app.progress", live=False)
+    ):
+        return
+    for e in found:
+        if any(u.source == e.source and u.line < e.line for u in used):
+            yield Retag(event=e.id, symptom="roce.never", reason="no step was made since NCCL chose its RoCE ports")
+
+
+MANY = 4
+
+
+@filter_rule(
+    name="many-separate-pairs",
+    stage="MID",
+    example=Example(
+        given=tuple(event("ib.err12", f"n{i}", line=i, peers=(f"m{i}",), emit="bad_peers", kind="app") for i in (1, 2, 3, 4)),
+        expect=("retag ib.err12 fabric.pairs",) * 4,
+        quiet=tuple(
+            event("ib.err12", f"n{i}", line=i, peers=(f"n{i + 1}",), emit="bad_peers", kind="app") for i in (1, 2, 3, 4)
+        ),
+    ),
+)
+def many_separate_pairs(view: View) -> Iterable[Change]:
+    """Four groups of pairs or more that share no node can't be one node's doing: what they share is the fabric."""
+    found = view.of("ib.err12")
+    apart: list[set[str]] = []
+    for pair in {_pair(e) for e in found if len(_pair(e)) == 2}:
+        joined = [group for group in apart if group & pair]
+        apart = [group for group in apart if not group & pair] + [set(pair).union(*joined)]
+    if len(apart) >= MANY:
+        for e in found:
+            yield Retag(event=e.id, symptom="fabric.pairs", reason=f"{len(apart)} groups of nodes that share none")
+
+
 def _pair(e: Event) -> frozenset[str]:
     return frozenset({e.node, *e.peers} - {None})  # type: ignore[arg-type]
 

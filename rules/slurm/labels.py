@@ -12,7 +12,7 @@ LABEL = re2.compile(r"^ *\d{1,6}: ")
 MOST = 4096
 # What a node's set-up makes a task print: there it matters which node it was.
 ASKED = (
-    "slurm.chdir", "slurm.execve", "slurm.user_lookup", "slurm.cgroup", "py.notfound", "cuda.nodevice", "cuda.nvml",
+    "slurm.chdir", "slurm.execve", "slurm.user_lookup", "slurm.cgroup", "py.notfound", "ds.idx", "cuda.nodevice", "cuda.nvml",
     "cuda.unknown", "cuda.mismatch", "cuda.insufficient", "cuda.init_warned", "fm.cuda_*", "libnv.*", "enroot.*", "pyxis.*",
     "apt.*", "docker.start", "ctr.*", "amd.kfd",
 )  # fmt: skip

@@ -108,6 +108,7 @@ INCIDENTS = (
     "weka.client",
 )
 # What any failed program prints says nothing of a file system.
+ENDS = ("mpi.abort", "nat.abort")
 ANYONES = ("py.traceback", "py.runtime", "pt.", "nat.terminate", "slurm.task", "slurm.step")
 
 
@@ -131,7 +132,10 @@ def incident_that_nothing_shows(view: View) -> Iterable[Change]:
     said = [
         e
         for e in view.live()
-        if view.role(e) == "root" and e.kind == "app" and view.symptoms[e.symptom].domain == "application"
+        if view.role(e) == "root"
+        and e.kind == "app"
+        and e.symptom not in ENDS
+        and view.symptoms[e.symptom].domain == "application"
     ]
     speaking = [
         x for x in view.events if x.symptom not in INCIDENTS and not x.symptom.startswith(ANYONES) and view.role(x) != "context"
