@@ -129,7 +129,7 @@ def _samples(rules: RuleSet) -> Mapping[str, list[str]]:
             continue
         given: dict[str, int] = {}
         for sample in rule.match:
-            hit = rules.matchers[rule.name].match(lines.parse(sample.rstrip("\n")).body)
+            hit = rules.matchers[rule.name].match(lines.parse(sample.rstrip("\n"), printed=lines.printed(rule.reads)).body)
             if hit is not None and given.setdefault(hit[1].symptom, 0) < 2:
                 given[hit[1].symptom] += 1
                 found.setdefault(hit[1].symptom, []).append(sample.rstrip("\n"))

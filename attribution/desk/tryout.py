@@ -92,8 +92,9 @@ def _prefilter(rules: RuleSet) -> Prefilter:
 
 
 def _one(rules: RuleSet, rule: Extractor, number: int, text: str, wanted: set[SourceKind]) -> Fired | Nearly:
-    body = lines.parse(text).body
-    hit = rules.matchers[rule.name].match(body)
+    printed = lines.printed(wanted & set(rule.reads))
+    body = lines.parse(text, printed=printed).body
+    hit = rules.matchers[rule.name].match(body, printed=printed)
     if hit is not None and wanted & set(rule.reads):
         return _fired(rules, number, rule.name, hit[1].symptom, hit[0])
     lowered = text.lower()

@@ -6,7 +6,8 @@ import re
 
 from attribution.bundle import Attempt
 from attribution.engine.ledger import Ledger
-from attribution.engine.outcome import Outcome, trusted
+from attribution.engine.outcome import Outcome
+from attribution.engine.trust import trusted
 from attribution.model import Advice, Drain, Event, Evidence
 
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,253}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from attribution.engine.ledger import Ledger
 from attribution.engine.order import earlier, gap, tolerance
 from attribution.engine.rules import RuleSet
 from attribution.model import Event
+
+PIECE = re.compile(r"~(\d+)\b")
 
 Key = tuple[str, str | None]
 # What time or place took out of the attempt explains nothing in it; what an edge demoted still explains what follows from it.
@@ -127,9 +130,11 @@ def _depends(cause: Event, event: Event, ledger: Ledger) -> bool:
 
 def apply_same_line(ledger: Ledger, rules: RuleSet) -> None:
     """Where several rules hit one line, the symptom that `beats` the others is what the line means."""
-    by_line: dict[tuple[str, int], list[Event]] = {}
+    by_line: dict[tuple[str, int, str], list[Event]] = {}
     for event in ledger.live():
-        by_line.setdefault((event.source, event.line), []).append(event)
+        # Carriage returns part a line into pieces; an id tells which one it is.
+        piece = PIECE.search(event.id)
+        by_line.setdefault((event.source, event.line, piece[1] if piece else ""), []).append(event)
     for group in by_line.values():
         if len(group) < 2:
             continue

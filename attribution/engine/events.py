@@ -125,7 +125,7 @@ def _event(hit: Hit, source: Source, place: Place, node: str | None, suffix: str
         own_time=hit.own and time is not None, grain=hit.first.grain if hit.first else 1.0, uncertainty=doubt,
         count=hit.count, fields=fields, text=hit.texts[0][1],
         evidence=tuple(
-            Evidence(source=source.path, kind=source.kind, line=line, text=behind_bars(text), node=node or source.node,
+            Evidence(source=source.path, kind=source.kind, line=line, text=behind_bars(text) if source.kind == "app" else text, node=node or source.node,
                      time=iso(time) if line == hit.line and clock == "wall" and hit.own else None)
             for line, text in hit.texts
         ),

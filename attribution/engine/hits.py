@@ -89,6 +89,7 @@ class Kept:
         seen = self._seen[key] = self._seen.get(key, 0) + 1
         if self._chars >= MOST_CHARS:
             hit.texts[0] = (hit.line, hit.texts[0][1][:SHORT])
+            hit.fields = {key: value[:SHORT] for key, value in hit.fields.items()}
         if seen <= (FEW if full else DISTINCT):
             self._count(hit)
             self.hits.append(hit)
@@ -102,8 +103,8 @@ class Kept:
 
     def _count(self, hit: Hit) -> None:
         self._held += 1
-        text = hit.texts[0][1]
-        self._chars += len(text) if text.isascii() else 4 * len(text)
+        for text in (hit.texts[0][1], *hit.fields.values()):
+            self._chars += len(text) if text.isascii() else 4 * len(text)
 
     def late(self) -> list[Hit]:
         """The last hits of what was beyond a cap."""

@@ -8,11 +8,10 @@ pdsh's and clush's `node: `, container runtimes' `stderr F`, c10d and glog, NCCL
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import NamedTuple
 
-import msgspec
-
-from attribution.engine import stamps
+from attribution.engine import jsonline, stamps
 from attribution.engine.stamps import Stamp
 
 MAX_LINE = 8192
@@ -83,20 +82,28 @@ _LOGGED = re.compile(
     rf"|(?:\[{_NAME}\] ?){{0,3}}\[{_ERROR}\](?: ?\[{_NAME}\]){{0,3}}:?(?: - | )|{_ERROR}:[\w.]{{1,80}}:|{_ERROR}:? {{1,9}}"
     r"|(?:\d{1,9} )?\[?[\w./-]{1,80}\.(?:py|cc|cpp|cu|c|go|rs):\d{1,6}\] |\[NeMo E [^\]]{1,60}\] "
 )
-_MESSAGE, _TIME = ("log", "message", "msg"), ("time", "timestamp", "@timestamp", "asctime", "ts")
 _SOURCE_FILES = (".py", ".cc", ".cpp", ".c", ".h", ".cu")
 _SHAPED = re.compile(r"[\[<(0-9A-Z{ ]|[^\W\d_]{3,12}\.? {1,2}\d|[\w.-]{1,253}: [\[A-Z\d]|kern|std")
 
 
-def parse(text: str) -> Line:
-    """Peel the carriers off one line (without its newline). Never raises; unknown shapes are all body."""
+def parse(text: str, *, printed: bool = False) -> Line:
+    """Peel the carriers off one line (without its newline). Never raises; unknown shapes are all body.
+
+    `printed`: the line is a program's own output, where progress bars and records in JSON are carriers too. In a log of the
+    system they are what somebody made it say.
+    """
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if text.startswith('{"'):
-        found = _json(text)
+        found = jsonline.read(text, printed=printed)
         if found is not None:
-            return found
-    return _Peeler(text).line()
+            return _of_record(found)
+    return _Peeler(text, printed=printed).line()
+
+
+def printed(kinds: Container[str]) -> bool:
+    """Whether lines of such sources are read as a program's own output."""
+    return "app" in kinds
 
 
 def shown(raw: bytes) -> bytes:
@@ -127,11 +134,19 @@ def only_stamp(text: str) -> Stamp | None:
     return parse(text).stamp if _SHAPED.match(text) else None
 
 
+def _of_record(found: jsonline.Record) -> Line:
+    if found.journal:
+        return Line(found.message.strip(), found.stamp, found.host, None, found.kernel, "")
+    # Whoever wrote the record chose its words: they are no proof of the kernel's.
+    line = _Peeler(found.message.rstrip("\n"), printed=True).line()._replace(kernel=False)
+    return line if line.stamp is not None else line._replace(stamp=found.stamp)
+
+
 class _Peeler:
     """Walks over the prefixes of one line. Each step consumes at least one character, so it ends."""
 
-    def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
+    def __init__(self, text: str, *, printed: bool) -> None:
+        self.text, self.at, self.printed = text, 0, printed
         self.stamp: Stamp | None = None
         self.host: str | None = None
         self.rank: int | None = None
@@ -140,7 +155,7 @@ class _Peeler:
 
     def line(self) -> Line:
         for _ in range(12):
-            if not self._step() and not self._bar():
+            if not self._step() and not (self.printed and self._bars()):
                 break
         body = self.text[self.at :].strip()
         if self.rank is None and "ank " in body:
@@ -171,11 +186,11 @@ class _Peeler:
             or self._foreign_date() or self._skip(_WEEKDAY) or self._fanned() or self._host_and_kernel()
         )  # fmt: skip
 
-    def _bar(self) -> bool:
-        """Only of a job's own output: behind a host's name a program's words prove no carrier."""
-        bar = _bar_at(self.text, self.at) if self.host is None else None
-        self.at = bar.end() if bar else self.at
-        return bar is not None
+    def _bars(self) -> bool:
+        began = self.at
+        while (bar := _bar_at(self.text, self.at)) is not None:
+            self.at = bar.end()
+        return self.at > began
 
     def _skip(self, pattern: re.Pattern[str]) -> bool:
         match = pattern.match(self.text, self.at)
@@ -358,37 +373,3 @@ _TAG = re.compile(rf"(?:{_FACILITY}\.{_SEVERITY} )?[\w./@()-]{{1,64}}(?:\[\d{{1,
 
 def _tagged(text: str, at: int) -> bool:
     return _TAG.match(text, at) is not None
-
-
-def _json(text: str) -> Line | None:
-    """One record in JSON: of `journalctl -o json`, a container runtime's log, or a program's logger."""
-    try:
-        record = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return None
-    if not isinstance(record, dict):
-        return None
-    if isinstance(message := record.get("MESSAGE"), str):
-        return _journal_record(message, record)
-    said = next((word for key in _MESSAGE if isinstance(word := record.get(key), str)), None)
-    if said is None:
-        return None
-    # Whoever wrote the record chose its words: they are no proof of the kernel's.
-    line = _Peeler(said.rstrip("\n")).line()._replace(kernel=False)
-    time = next((word for key in _TIME if isinstance(word := record.get(key), str)), None)
-    when = stamps.ISO.match(time) if time is not None and line.stamp is None else None
-    return line._replace(stamp=stamps.from_iso(when)) if when else line
-
-
-def _journal_record(message: str, record: dict[str, object]) -> Line:
-    micro = record.get("__REALTIME_TIMESTAMP")
-    stamp = (
-        Stamp("wall", int(micro) / 1e6, 1e-6)
-        if isinstance(micro, str) and micro.isascii() and micro.isdigit() and len(micro) < 20
-        else None
-    )
-    host = record.get("_HOSTNAME")
-    tag = record.get("SYSLOG_IDENTIFIER")
-    kernel = record.get("_TRANSPORT") == "kernel"
-    body = message if kernel or not isinstance(tag, str) else f"{tag}: {message}"
-    return Line(body.strip(), stamp, host if isinstance(host, str) else None, None, kernel, "")

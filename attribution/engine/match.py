@@ -16,7 +16,7 @@ import ahocorasick
 class Candidate(NamedTuple):
     """A line of the block, without its newline, and the rules that it may match (by name, sorted).
 
-    Where carriage returns stand in a line (a progress bar's), it is the piece between two of them.
+    In application output, where carriage returns stand in a line (a progress bar's), it is the piece between two of them.
     """
 
     start: int
@@ -27,8 +27,11 @@ class Candidate(NamedTuple):
 class Prefilter:
     """Finds candidate lines. `needles` maps each needle (lower case) to the names of its rules."""
 
-    def __init__(self, needles: Mapping[str, tuple[str, ...]], *, fast: bool | None = None) -> None:
-        """`fast`: True needs Hyperscan (ImportError without it), False never uses it, None takes it where it is."""
+    def __init__(self, needles: Mapping[str, tuple[str, ...]], *, fast: bool | None = None, pieces: bool = True) -> None:
+        """`fast`: True needs Hyperscan (ImportError without it), False never uses it, None takes it where it is. `pieces`:
+        carriage returns part a line.
+        """
+        self._pieces = pieces
         self._rules = tuple(needles.values())
         self._merged: dict[frozenset[int] | int, tuple[str, ...]] = {}
         self._hits = _hyperscan_hits(tuple(needles), fast) or _ahocorasick_hits(tuple(needles))
@@ -55,8 +58,10 @@ class Prefilter:
                 floor = max(floor, block.rfind(b"\n", floor, at) + 1)
                 line_end = block.find(b"\n", at)
                 line_end = len(block) if line_end < 0 else line_end
-            start = floor = max(floor, block.rfind(b"\r", floor, at) + 1)
-            end = block.find(b"\r", at, line_end)
+            start, end = floor, -1
+            if self._pieces:
+                start = floor = max(floor, block.rfind(b"\r", floor, at) + 1)
+                end = block.find(b"\r", at, line_end)
             end = line_end if end < 0 else end
             found = {needle}
         if found:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from attribution.bundle import Attempt
 from attribution.engine.choose import Blamed, Choice, Group, blame, second_sources
-from attribution.engine.hits import SHORT
 from attribution.engine.ledger import ORDER, Ledger
-from attribution.engine.lines import MAX_LINE, parse
 from attribution.engine.record import base_state, clean_success
+from attribution.engine.trust import trusted
 from attribution.model import (
     NODE_LOGS,
-    TRUSTED,
     Confidence,
     Coverage,
     Domain,
@@ -26,7 +23,6 @@ FAILURE_OF: dict[str, TerminalState] = {
     "hardware": "hardware_failure", "network": "network_failure", "storage": "storage_failure",
     "platform": "platform_failure", "container": "container_failure", "application": "application_failure",
 }  # fmt: skip
-_SENDER = re.compile(r"\[\d{1,10}\]:")
 MEMORY = frozenset({"gpu_memory", "host_memory"})
 
 
@@ -131,25 +127,6 @@ def terminal_state(attempt: Attempt, first: Group | None, ledger: Ledger) -> Ter
     if state == "NODE_FAIL":
         return "node_lost"
     return "unknown_failure"
-
-
-def trusted(event: Event, ledger: Ledger) -> bool:
-    """Whether users can't have written this event's line."""
-    if event.kind == "journal" and ledger.symptoms[event.symptom].domain != "application":
-        return _kernels(event.text)
-    return event.kind in TRUSTED or (ledger.state.trusted_files and event.kind in ("kern", "syslog"))
-
-
-def _kernels(text: str) -> bool:
-    """Whether a journal's line is the kernel's own. journald prints the sender's pid with whatever came over its socket:
-    `kernel[77]: …` is a user's, and so is a tag that itself reads `kernel: NVRM: …` and ends in `[77]: `. A message's
-    further lines are indented. A line that was cut may have lost its pid. (systemd, src/shared/logs-show.c)
-    """
-    line = parse(text)
-    if text.startswith('{"'):
-        return line.kernel
-    whole = len(text) not in (SHORT, MAX_LINE) and "\x1b" not in text and not text[:1].isspace()
-    return line.kernel and whole and " kernel: " in text and _SENDER.search(text) is None
 
 
 def _sources_of(events: tuple[Event, ...], ledger: Ledger) -> set[str]:

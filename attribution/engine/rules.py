@@ -100,11 +100,13 @@ class Matcher:
     def _groups(self) -> tuple[tuple[str, int], ...]:
         return tuple((name.decode(), number) for name, number in self.pattern.groupindex.items())
 
-    def match(self, body: str, raw: bytes | None = None) -> tuple[dict[str, str], Row] | None:
-        """Fields and row of a hit on a line's message (`raw`: the same as UTF-8, where it is known), or None."""
+    def match(self, body: str, raw: bytes | None = None, *, printed: bool = True) -> tuple[dict[str, str], Row] | None:
+        """Fields and row of a hit on a line's message (`raw`: the same as UTF-8, where it is known), or None. `printed`: by
+        a program, whose logger may have put words before it.
+        """
         raw = utf8(body) if raw is None else raw
         hit = self.pattern.search(raw)
-        if hit is None and self._unquoted and (at := logged(body)):
+        if hit is None and printed and self._unquoted and (at := logged(body)):
             body = body[at:]
             hit = self.pattern.search(utf8(body))
         if hit is None or (self.unless is not None and self.unless.search(raw)) or (self._unquoted and quoted(body)):
@@ -172,7 +174,7 @@ class RuleSet:
         """The prefilter of this source kind, built once: sessions share it."""
         found = self._prefilters.get((kind, fast))
         if found is None:
-            found = self._prefilters[kind, fast] = Prefilter(self.needles(kind), fast=fast)
+            found = self._prefilters[kind, fast] = Prefilter(self.needles(kind), fast=fast, pieces=kind == "app")
         return found
 
     def progress(self, kind: str) -> tuple[Matcher, ...]:

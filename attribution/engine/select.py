@@ -76,7 +76,7 @@ class Selector:
         most: int = SELECTED_MOST,
         foreign: Callable[[bytes], bool] | None = None,
     ) -> None:
-        self._rules, self._prefilter = rules, rules.prefilter(kind)
+        self._rules, self._prefilter, self._printed = rules, rules.prefilter(kind), lines.printed((kind,))
         self._progress = bool(rules.progress(kind))
         self._keep, self._last, self._after, self._most, self._foreign = keep, last, after, most, foreign
         self._around: dict[tuple[str, ...], tuple[int, int]] = {}
@@ -90,7 +90,9 @@ class Selector:
         self._cut: set[str] = set()
         self._held = self._held_late = self._number = self.bytes = 0
         self._floods: dict[tuple[str, ...], int] = {}
+        # The line that was looked at last and what its time is; and the line whose pieces asked last for the time before it.
         self._timed: tuple[int, Kept] = (-1, {})
+        self._asked: tuple[int, Kept] = (-1, {})
         self._until = -1
         # How many bytes came before the text at hand.
         self._base = 0
@@ -110,7 +112,7 @@ class Selector:
             self._whole(data[:cut])
         if len(self._pending) > MAX_TAIL:
             # A line that never ends: one byte more than is matched, so that the reader still says that it was cut.
-            cut = self._pending.rfind(b"\r") + 1
+            cut = self._pending.rfind(b"\r") + 1 if self._printed else 0
             if cut:
                 self._whole(self._pending[:cut])
             self._pending = self._pending[cut:][: MAX_LINE + 1]
@@ -131,7 +133,7 @@ class Selector:
         for _, (number, raw) in sorted(self._kept.items()):
             pieces.setdefault(number, []).append(raw)
         return Selection(
-            lines=tuple((number, b"\r".join(found)) for number, found in pieces.items()),
+            lines=tuple((number, b"".join(found)) for number, found in pieces.items()),
             cut=tuple(sorted(self._cut)),
             total=self._number,
             bytes=self.bytes,
@@ -141,7 +143,7 @@ class Selector:
         """Lines to their end; or the pieces of one that has not ended."""
         text, skip = self._carry + data, len(self._carry)
         if self._base + skip == 0:
-            self._put(*self._at(_piece(text, 0), 0))
+            self._put(*self._at(text, self._piece(text, 0), 0))
         at, number = skip, self._number
         for start, end, names in self._prefilter.candidates(text):
             if start < skip:
@@ -158,24 +160,42 @@ class Selector:
         self._tail = (self._tail + data)[-TAIL_KEPT:] if len(data) < TAIL_KEPT else data[-TAIL_KEPT:]
         if not self._in_line:
             last = text.rfind(b"\n", 0, len(text) - 1) + 1
-            self._latest = self._at(_piece(text, last), self._number - 1)
+            self._latest = self._at(text, self._piece(text, last), self._number - 1)
         keep = _back(text, len(text), LOOK_BACK + 1)
         if len(text) - keep > MAX_TAIL:
             keep = text.find(b"\n", len(text) - MAX_TAIL) + 1 or len(text) - MAX_TAIL
         self._base, self._carry = self._base + keep, text[keep:]
 
-    def _at(self, piece: tuple[int, bytes], number: int) -> tuple[int, tuple[int, bytes]]:
-        return self._base + piece[0], (number, piece[1][: MAX_LINE + 1])
+    def _at(self, text: bytes, piece: tuple[int, bytes], number: int) -> tuple[int, tuple[int, bytes]]:
+        """The piece under its place. A later piece keeps the carriage return before it: it is not its line's beginning."""
+        start, raw = piece
+        lead = b"\r" if self._printed and text.startswith(b"\r", start - 1) and start > 0 else b""
+        return self._base + start, (number, lead + raw[: MAX_LINE + 1])
+
+    def _piece(self, text: bytes, start: int) -> tuple[int, bytes]:
+        """What stands from `start` to the next newline or carriage return, as much of it as is matched."""
+        line = text[start : start + MAX_LINE + 1].partition(b"\n")[0]
+        return start, line.partition(b"\r")[0] if self._printed else line
+
+    def _shown(self, text: bytes, start: int) -> tuple[int, bytes]:
+        """Of the line at `start` what a terminal shows in the end, and where that stands."""
+        end = text.find(b"\n", start)
+        line = text[start : len(text) if end < 0 else end]
+        if not self._printed:
+            return start, line
+        line = line.rstrip(b"\r")
+        piece = lines.shown(line)
+        return start + len(line) - len(piece), piece
 
     # ---- hits -------------------------------------------------------------------------------------------------------
 
     def _hit(self, text: bytes, start: int, raw: bytes, number: int, names: tuple[str, ...]) -> None:
         flood = self._floods[names] = self._floods.get(names, 0) + 1
-        place, own = self._at((start, raw), number)
+        place, own = self._at(text, (start, raw), number)
         if flood > FLOOD:
             self._keep_late((names, None), {place: own})
             return
-        rank = lines.parse(raw[:MAX_LINE].decode("utf-8", "replace")).rank if _RANKED.search(raw) else None
+        rank = self._parse(raw).rank if _RANKED.search(raw) else None
         key = (names, rank) if len(self._counts) < MOST_KEYS else (names, None)
         seen = self._counts[key] = self._counts.get(key, 0) + 1
         if seen <= self._keep and self._held < self._most:
@@ -187,6 +207,9 @@ class Selector:
             self._put(place, own)
         else:
             self._keep_late(key, {**self._time_of(text, start, number), place: own})
+
+    def _parse(self, raw: bytes) -> lines.Line:
+        return lines.parse(raw[:MAX_LINE].decode("utf-8", "replace"), printed=self._printed)
 
     def _keep_late(self, key: Key, piece: Kept) -> None:
         """Keep one of the last hits, in the place of an older one."""
@@ -214,7 +237,7 @@ class Selector:
     def _follow(self, text: bytes, at: int, stop: int, number: int) -> None:
         """Keep the lines of text[at:stop] that a rule wants after an earlier hit."""
         while number <= self._until and self._held < self._most and (end := text.find(b"\n", at, stop)) >= 0:
-            self._put(*self._at(_shown(text, at), number))
+            self._put(*self._at(text, self._shown(text, at), number))
             at, number = end + 1, number + 1
 
     def _before(self, text: bytes, start: int, number: int, count: int) -> Kept:
@@ -223,32 +246,38 @@ class Selector:
         while count > 0 and start > 0:
             start = text.rfind(b"\n", 0, start - 1) + 1
             number, count = number - 1, count - 1
-            found.update([self._at(_shown(text, start), number)])
+            found.update([self._at(text, self._shown(text, start), number)])
         return found
 
     def _time_of(self, text: bytes, start: int, number: int) -> Kept:
         """The last line before this one that has a time, where it has none itself; what was looked at once is not again."""
+        first = start == 0 or text.startswith(b"\n", start - 1)
+        if _says_time(piece := self._piece(text, start)):
+            own = dict([self._at(text, piece, number)])
+            if first:
+                self._timed = (number, own)
+            return own
+        if self._asked[0] == number:
+            return self._asked[1]
         looked, found = self._timed
-        if _says_time(piece := _piece(text, start)):
-            self._timed = (number, dict([self._at(piece, number)]))
-            return self._timed[1]
-        if looked == number:
-            return found
         at, start, result = number - 1, text.rfind(b"\n", 0, start) + 1, Kept()
-        while at > looked and number - at <= LOOK_BACK and start > 0:
+        while at > (looked if looked < number else -1) and number - at <= LOOK_BACK and start > 0:
             start = text.rfind(b"\n", 0, start - 1) + 1
-            if _says_time(piece := _piece(text, start)):
-                result = dict([self._at(piece, at)])
+            if _says_time(piece := self._piece(text, start)):
+                result = dict([self._at(text, piece, at)])
                 break
             at -= 1
         if at == looked and not result:
             result = {place: line for place, line in found.items() if number - line[0] <= LOOK_BACK}
-        self._timed = (number, result)
+        self._asked = (number, result)
+        if looked != number:
+            self._timed = self._asked
         return result
 
     def _keep_tail(self) -> None:
         text = self._tail
         self._base, self._timed = self._base + len(self._carry) - len(text), (-1, {})
+        self._asked = self._timed
         at, number = 0, self._number - text.count(b"\n")
         # The tail may begin in the middle of its first line.
         first = max(number + (number > 0), self._number - TAIL_LINES)
@@ -257,7 +286,7 @@ class Selector:
                 for place, line in self._time_of(text, at, number).items():
                     self._kept.setdefault(place, line)
             if number >= first:
-                self._put(*self._at(_shown(text, at), number))
+                self._put(*self._at(text, self._shown(text, at), number))
             at, number = end + 1, number + 1
 
 
@@ -268,19 +297,6 @@ def select(
     selector = Selector(rules, kind, keep=keep, last=last, after=after)
     selector.feed(text)
     return selector.finish()
-
-
-def _piece(text: bytes, start: int) -> tuple[int, bytes]:
-    """What stands from `start` to the next newline or carriage return, as much of it as is matched."""
-    return start, text[start : start + MAX_LINE + 1].partition(b"\n")[0].partition(b"\r")[0]
-
-
-def _shown(text: bytes, start: int) -> tuple[int, bytes]:
-    """Of the line at `start` what a terminal shows in the end, and where that stands."""
-    end = text.find(b"\n", start)
-    line = text[start : len(text) if end < 0 else end].rstrip(b"\r")
-    piece = lines.shown(line)
-    return start + len(line) - len(piece), piece
 
 
 def _says_time(piece: tuple[int, bytes]) -> bool:

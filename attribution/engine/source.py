@@ -22,7 +22,7 @@ from attribution.rule import Accumulated, listed, sound, told
 MAX_TAIL = 1 << 20
 GAP = 600.0
 MAX_SEEN, MAX_SEEN_CHARS = 4096, 4 << 20
-MAX_ACCUMULATORS = 400
+MAX_ACCUMULATORS, MOST_RANKS = 400, 100_000
 TAIL_KEPT = 256 * 1024
 CHUNK = 4 << 20
 
@@ -51,6 +51,8 @@ class SourceReader:
         self._floods = Floods()
         self._keeps_tail = bool(rules.progress(source.kind))
         self.times = Times()
+        # Of a program's own output: carriage returns part its lines, and bars, loggers and JSON stand around its words.
+        self._printed = lines.printed((source.kind,))
         # The candidate at hand: its line, and which of the line's candidates it is.
         self._at = (0, 0)
 
@@ -74,7 +76,7 @@ class SourceReader:
 
     def _long_line(self) -> None:
         """A line that never ends: a progress bar's pieces are read; of one piece the head is kept, the rest not held."""
-        cut = self._pending.rfind(b"\r") + 1
+        cut = self._pending.rfind(b"\r") + 1 if self._printed else 0
         if cut:
             self.times.begin(self._pending)
             self.lines = self._chunk(self._pending[:cut], self.lines + 1) - 1
@@ -136,14 +138,14 @@ class SourceReader:
     def _candidate(self, block: bytes, start: int, raw: bytes, number: int, names: tuple[str, ...]) -> None:
         self._at = (number, self._at[1] + 1 if number == self._at[0] else 0)
         text = self._text(raw)
-        parsed = lines.parse(text)
-        if parsed.rank is not None and parsed.host is not None and len(self.rank_hosts) < 100_000:
-            self.rank_hosts.setdefault(parsed.rank, set()).add(parsed.host)
+        parsed = lines.parse(text, printed=self._printed)
+        if parsed.rank is not None and parsed.host is not None and not self._rules.sandboxed.issuperset(names):
+            self._learn(parsed.rank, parsed.host)
         stamp = parsed.stamp
         if stamp is None:
             parsed = parsed._replace(stamp=self.times.before(block, start, number))
         else:
-            self.times.said(number, stamp)
+            self.times.said(number, stamp, first=not block.startswith(b"\r", start - 1) if start else not self.times.begun)
         consumed = bool(self._open) and self._offer(parsed, text)
         key = (parsed.body, parsed.host, parsed.rank, parsed.kernel)
         known = self._seen.get(key)
@@ -163,6 +165,13 @@ class SourceReader:
             self._repeats.remember(raw, parsed, names, known)
         self._start_accumulators(parsed, text, names)
 
+    def _learn(self, rank: int, host: str) -> None:
+        """Which node a rank says it is on; two for one rank decide nothing."""
+        if len(self.rank_hosts) < MOST_RANKS or rank in self.rank_hosts:
+            hosts = self.rank_hosts.setdefault(rank, set())
+            if len(hosts) < 2:
+                hosts.add(host)
+
     def _hit(self, rule: str, symptom: str, emit: EmitType, fields: dict[str, str], parsed: Line, text: str) -> Hit:
         number, piece = self._at
         hit = Hit(rule, symptom, emit, fields, number, parsed, text)
@@ -174,7 +183,7 @@ class SourceReader:
         raw = utf8(parsed.body)
         for name in names:
             matcher = self._matchers.get(name)
-            hit = matcher.match(parsed.body, raw) if matcher is not None else None
+            hit = matcher.match(parsed.body, raw, printed=self._printed) if matcher is not None else None
             if matcher is None or hit is None or (consumed and matcher.rule.fields.get("whole_line") == "no"):
                 continue
             fields, row = hit
@@ -228,8 +237,8 @@ class SourceReader:
     def _feed(self, block: bytes, at: int, stop: int, number: int) -> int:
         """Give the lines of block[at:stop] to the open accumulators; returns the number of the line at `stop`."""
         while self._open and (end := block.find(b"\n", at, stop)) >= 0:
-            text = self._text(lines.shown(block[at:end]))
-            self._offer(lines.parse(text), text)
+            text = self._text(lines.shown(block[at:end]) if self._printed else block[at:end])
+            self._offer(lines.parse(text, printed=self._printed), text)
             at, number = end + 1, number + 1
         return number + (block.count(b"\n", at, stop) if at < stop else 0)
 
@@ -299,21 +308,21 @@ class SourceReader:
         for names, kept in sorted(self._floods.late.items()):
             for place, (number, raw) in enumerate(kept):
                 text = raw[:MAX_LINE].decode("utf-8", "replace")
-                parsed = lines.parse(text)
-                hit = self._matchers[names[0]].match(parsed.body)
+                parsed = lines.parse(text, printed=self._printed)
+                hit = self._matchers[names[0]].match(parsed.body, printed=self._printed)
                 if hit is not None:
                     found.append(Hit(names[0], hit[1].symptom, hit[1].emit, hit[0], number, parsed, text))
                     found[-1].part = f"~late{place}"
         return found
 
     def beyond_caps(self) -> dict[str, int]:
-        """Rule -> lines that a cap left uncounted in events."""
+        """Rule -> lines that a cap left uncounted in events; rules on trial are of no account."""
         found: dict[str, int] = {}
         for (name, _symptom), count in self._kept.overflow.items():
             found[name] = found.get(name, 0) + count
         for names, count in self._floods.counted.items():
             found[names[0]] = found.get(names[0], 0) + count
-        return found
+        return {name: count for name, count in found.items() if name not in self._rules.sandboxed}
 
     def _progress(self) -> list[Hit]:
         """Progress rules have no needles: searched backwards from the end, last hit only."""

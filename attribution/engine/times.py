@@ -14,8 +14,10 @@ class Times:
     """Fed with every line's beginning, block by block; where blocks end changes nothing."""
 
     def __init__(self) -> None:
-        # The line that was asked for its time last, the time that counted there, and the line that gave it.
+        # The line that was asked for its time last, the time that counted there, and the line that gave it. What a line's
+        # beginning says counts for later lines; a later piece of the same line is asked for the lines before it.
         self._timed: tuple[int, Stamp | None, int] = (0, None, 0)
+        self._asked: tuple[int, Stamp | None] = (0, None)
         # The beginnings of the last lines before the block at hand.
         self._heads: deque[bytes] = deque(maxlen=LOOK_BACK)
         # The beginning of a line whose first pieces were read before it ended.
@@ -47,23 +49,26 @@ class Times:
         self._heads.extend(reversed(found))
         self.begun = b""
 
-    def said(self, number: int, stamp: Stamp) -> None:
-        """A line that a rule may want says its own time."""
-        self._timed = (number, stamp, number)
+    def said(self, number: int, stamp: Stamp, *, first: bool) -> None:
+        """A line that a rule may want says its own time; `first`: in its beginning."""
+        if first:
+            self._timed = (number, stamp, number)
         self._first_hit = self._first_hit or stamp
 
     def before(self, block: bytes, start: int, number: int) -> Stamp | None:
         """The time of the last of the 40 lines before this one that has one; what was looked at once is not again."""
+        if self._asked[0] == number:
+            return self._asked[1]
         looked, stamp, giver = self._timed
-        if looked == number:
-            return stamp
+        own = looked == number
         at, heads = block.rfind(b"\n", 0, start) + 1, reversed(self._heads)
         for line in range(number - 1, max(number - LOOK_BACK, 1) - 1, -1):
             if line == looked:
                 break
             if at > 0:
                 begin = block.rfind(b"\n", 0, at - 1) + 1
-                head, at = block[begin : min(at - 1, begin + HEAD)], begin
+                head = (begin == 0 and self.begun) or block[begin : min(at - 1, begin + HEAD)]
+                at = begin
             else:
                 head = next(heads, b"")
             found = stamp_of(head)
@@ -74,7 +79,9 @@ class Times:
             stamp = None
         if number - giver > LOOK_BACK:
             stamp = None
-        self._timed = (number, stamp, giver)
+        self._asked = (number, stamp)
+        if not own:
+            self._timed = (number, stamp, giver)
         return stamp
 
     @property

@@ -10,6 +10,7 @@ import msgspec
 from attribution.engine.ledger import Ledger
 from attribution.engine.order import earlier
 from attribution.engine.record import base_state
+from attribution.engine.trust import trusted
 from attribution.model import Event
 from attribution.rule import State
 
@@ -89,7 +90,11 @@ def _lingering(ledger: Ledger, event: Event, clearers: list[Event]) -> None:
         ledger.demote(event, "window", f"{when}, and it does not linger", stage="WINDOW")
         return
     later = bisect_right(clearers, event.time or 0.0, key=lambda c: c.time or 0.0)
-    clearer = next((c for c in clearers[later:] if _clears(ledger, symptom.lingers, event, c)), None)
+    # What users can write ends no fault that they can't have written.
+    sure = trusted(event, ledger)
+    clearer = next(
+        (c for c in clearers[later:] if _clears(ledger, symptom.lingers, event, c) and (not sure or trusted(c, ledger))), None
+    )
     if clearer is not None:
         ledger.demote(event, "window", f"{when}, and cleared by {clearer.symptom} since", clearer, "WINDOW")
         return

@@ -11,6 +11,7 @@ from tools import attempt, bundle, line_rule, rule_set, symptom
 from attribution.bundle import Source
 from attribution.engine.lines import parse
 from attribution.engine.rules import Metric
+from attribution.engine.select import as_text, select
 from attribution.engine.session import Session
 from attribution.model import Coverage
 from attribution.rule import Accumulated, Example, PythonRule
@@ -308,22 +309,27 @@ PIECES = (
     " 45%|####      | 45/100 [00:12<00:15]\r" * 3 + "NVRM: GPU 0000:3b:00.0 is lost\n",
     "NVRM: GPU 0000:4c:00.0 is lost\r\rNVRM: GPU 0000:3b:00.0 is lost\r\n",
     "Mar  2 04:18:01 n1 kernel: NVRM: GPU 0000:3b:00.0 is lost\r" * 3,
+    " 45%|####      | 45/100 [00:12<00:15]\r" * 3 + "RuntimeError: a\rRuntimeError: a\n",
+    "RuntimeError: b\r2026-03-02T04:20:00Z RuntimeError: a\nRuntimeError: a\n",
 )
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.lists(st.integers(1, 700), min_size=1, max_size=6))
 @example([PIECES[0]] * 3 + [PIECES[6]] * 2 + [PIECES[3]], [82])
+@example([PIECES[9], PIECES[12]], [82])
 @example([PIECES[6]] * 2 + [PIECES[3]], [10])
 def test_where_blocks_end_changes_nothing(pieces, sizes):
-    case = bundle(Source(path="k", kind="kern", node="n1"))
     text = "".join(pieces).encode()
-    session, at, turn = Session(RULES, case), 0, 0
-    while at < len(text):
-        size = sizes[turn % len(sizes)]
-        session.ingest("k", text[at : at + size])
-        at, turn = at + size, turn + 1
-    session.ingest("k", b"", last=True)
-    assert msgspec.json.encode(session.attribute(explain=True)) == msgspec.json.encode(attribute(RULES, case, {"k": text}))
+    for kind in ("kern", "app"):
+        case = bundle(Source(path="k", kind=kind, node="n1"))
+        session, at, turn = Session(RULES, case), 0, 0
+        while at < len(text):
+            size = sizes[turn % len(sizes)]
+            session.ingest("k", text[at : at + size])
+            at, turn = at + size, turn + 1
+        session.ingest("k", b"", last=True)
+        whole = attribute(RULES, case, {"k": text})
+        assert msgspec.json.encode(session.attribute(explain=True)) == msgspec.json.encode(whole)
 
 
 BAR = "Epoch 1:  45%|####      | 450/1000 [00:12<00:15, 35.1it/s]"
@@ -331,8 +337,8 @@ BAR = "Epoch 1:  45%|####      | 450/1000 [00:12<00:15, 35.1it/s]"
 
 def test_what_stands_behind_a_progress_bar_is_read_however_long_the_bars_are():
     """A job's bars are one line of any length; what another program prints next is that line's end."""
-    text = "start\n" + (BAR + "\r") * 60_000 + BAR + "NVRM: GPU 0000:3b:00.0 is lost\nNVRM: GPU 0000:4c:00.0 is lost\n"
-    case = bundle(Source(path="k", kind="kern", node="n1"))
+    text = "start\n" + (BAR + "\r") * 60_000 + BAR + "RuntimeError: one\nRuntimeError: two\n"
+    case = bundle(Source(path="k", kind="app", node="n1"))
     found = []
     for size in (len(text), 1 << 20, 70_001):
         session = Session(RULES, case)
@@ -344,8 +350,8 @@ def test_what_stands_behind_a_progress_bar_is_read_however_long_the_bars_are():
     (one,) = found[0].symptoms
     assert one.count == 2
     assert [(e.line, e.text[-30:]) for e in one.evidence] == [
-        (2, "NVRM: GPU 0000:3b:00.0 is lost"),
-        (3, "NVRM: GPU 0000:4c:00.0 is lost"),
+        (2, "RuntimeError: one"),
+        (3, "RuntimeError: two"),
     ]
     assert [c.lines for c in found[0].coverage if c.source == "k"] == [3]
 
@@ -358,12 +364,85 @@ def test_what_stands_behind_a_progress_bar_is_read_however_long_the_bars_are():
         ("12: " + BAR + "RuntimeError: x", "RuntimeError: x", 12),
         ("450it [00:12, 35.1it/s]RuntimeError: x", "RuntimeError: x", None),
         (BAR, BAR, None),
-        ("n1:17:20 [0] NCCL INFO 45%|#| 1/2 [a]x", "NCCL INFO 45%|#| 1/2 [a]x", None),
+        (BAR * 40 + "RuntimeError: x", "RuntimeError: x", None),
     ],
 )
-def test_a_progress_bar_is_peeled_off(text, body, rank):
-    line = parse(text)
+def test_a_progress_bar_is_peeled_off_a_programs_output(text, body, rank):
+    line = parse(text, printed=True)
     assert (line.body, line.rank) == (body, rank)
+
+
+LOST_LINE = "NVRM: GPU 0000:3b:00.0 is lost"
+
+
+@pytest.mark.parametrize("kind", ["kern", "syslog", "journal", "dmesg", "slurmctld", "slurmd", "fabricmanager"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Mar  2 04:18:00 n1 python[77]: x\rMar  2 04:18:00 n1 kernel: " + LOST_LINE,
+        "Mar  2 04:18:00 n1 python[77]: x\r" + LOST_LINE,
+        "[ 8000.123456] process '/tmp/x: 5%|| 1/2 [] " + LOST_LINE + "' started",
+        "[2026-03-02T04:18:00.123] _update_job: setting comment to x: 5%|| 1/2 [] " + LOST_LINE + " for JobId=1",
+        '{"message": "' + LOST_LINE + '", "time": "2026-03-02T04:18:00Z"}',
+        "Mar  2 04:18:00 n1 ERROR: " + LOST_LINE,
+        "ERROR: " + LOST_LINE,
+    ],
+)
+def test_only_a_programs_output_has_bars_pieces_loggers_and_records(kind, text):
+    """In the system's logs these are words that somebody made it say."""
+    rules = rule_set(LOST, extractors=(line_rule("lost", "^" + LOST_LINE, "gpu.lost", ("is lost",), (kind, "app")),))
+    assert attribute(rules, bundle(Source(path="k", kind=kind, node="n1")), {"k": text + "\n"}).symptoms == ()
+
+
+def test_pieces_of_a_line_beat_only_what_stands_in_the_same_piece():
+    better = symptom("app.better", "application", beats=["app.error"])
+    rules = rule_set(better, ERROR, extractors=(*RULES.extractors[:1], line_rule("better", "^Pin", "app.better", ("pin m",))))
+    case = bundle(Source(path="a", kind="app", node="n1"))
+    apart = attribute(rules, case, {"a": "RuntimeError: boom\rPin memory\n"})
+    assert [d.rule for d in apart.demoted if d.rule.startswith("beats")] == []
+
+
+def test_what_users_can_write_clears_no_fault_that_they_cannot():
+    lasting = symptom("gpu.lost", drains=True, lingers="boot", explains=[{"symptom": "app.error", "scope": "node"}])
+    boot = symptom("krn.boot", "none", role="context")
+    rules = rule_set(
+        lasting, boot, ERROR,
+        extractors=(
+            *RULES.extractors[:1],
+            line_rule("lost", LOST_LINE, "gpu.lost", ("is lost",), ("dmesg",)),
+            line_rule("boot", "Linux version", "krn.boot", ("linux version",), ("syslog", "dmesg"), fields={"clears": "boot"}, emit="info"),
+        ),
+    )  # fmt: skip
+    for kind, domain in (("syslog", "hardware"), ("dmesg", "application")):
+        sources = (
+            Source(path="d", kind="dmesg", node="n1"),
+            Source(path="s", kind=kind, node="n1"),
+            Source(path="a", kind="app", node="n1"),
+        )
+        case = bundle(*sources, attempt=attempt(start="2026-03-02T04:00:00Z", end="2026-03-02T04:20:00Z"))
+        texts = {
+            "d": f"2026-03-02T03:50:00Z n1 kernel: {LOST_LINE}\n",
+            "s": "2026-03-02T03:55:00Z n1 kernel: Linux version 6.8\n",
+            "a": "[n1:77] RuntimeError: boom\n",
+        }
+        assert attribute(rules, case, texts).domain == domain
+
+
+def test_a_line_has_one_time_wherever_blocks_end_and_whatever_was_selected():
+    head = "2026-03-02T03:00:00+00:00 n1 python: "
+    text = head + "z\r" * 600_000 + "z\nRuntimeError: boom\n\r[2026-03-02 04:30:00] late\nRuntimeError: again\n"
+    case = bundle(Source(path="a", kind="app", node="n1"))
+    found = []
+    for size in (len(text), 65_536):
+        session = Session(RULES, case)
+        for at in range(0, len(text), size):
+            session.ingest("a", text[at : at + size].encode())
+        session.ingest("a", b"", last=True)
+        found.append(session.attribute(explain=True))
+    assert found[0] == found[1]
+    assert found[0].symptoms[0].first_seen is not None
+    kept = as_text(select(RULES, "app", text.encode()))
+    assert attribute(RULES, case, {"a": kept}).symptoms[0].first_seen == found[0].symptoms[0].first_seen
 
 
 @pytest.mark.parametrize(
@@ -407,10 +486,11 @@ def test_other_words_before_an_error_are_no_logger(before):
         ('{"level": "error", "msg": "RuntimeError: x"}', "RuntimeError: x", None, None),
         ('{"message": "2026-03-02T04:18:00Z kernel: x", "ts": "2026-03-02T05:00:00Z"}', "x", None, 1772425080.0),
         ('{"message": 7, "msg": ["x"]}', '{"message": 7, "msg": ["x"]}', None, None),
+        ('{"message": "RuntimeError: x", "loss": NaN}', "RuntimeError: x", None, None),
     ],
 )
 def test_the_message_of_a_record_in_json_is_read(text, body, rank, time):
-    line = parse(text)
+    line = parse(text, printed=True)
     assert (line.body, line.rank, line.stamp.value if line.stamp else None, line.kernel) == (body, rank, time, False)
 
 
@@ -433,6 +513,7 @@ def test_a_rule_on_trial_is_recorded_and_changes_nothing(reads):
     tried = attribute(rule_set(LOST, ERROR, better, extractors=(*RULES.extractors, rule)), case, texts)
     assert [s.symptom for s in tried.interesting] == ["app.better"]
     assert any(step.rule == "try" for step in tried.trail)
+    assert [c.state for c in tried.coverage if c.kind == "app"] == ["read"]
     same = ("verdict", "domain", "root_cause", "symptoms", "demoted", "candidates", "responsible_nodes", "terminal_state")
     assert [getattr(tried, name) for name in same] == [getattr(plain, name) for name in same]
 
