@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from attribution.engine.ledger import Ledger
 from attribution.engine.order import earlier, gap, tolerance
 from attribution.engine.rules import RuleSet
+from attribution.engine.trust import trusted
 from attribution.model import Event
 
 PIECE = re.compile(r"~(\d+)\b")
@@ -99,12 +100,7 @@ def _explained(event: Event, causes: _Causes, ledger: Ledger, rules: RuleSet) ->
         for cause in causes.near(symptom, scope, event):
             if cause.id == event.id or _depends(cause, event, ledger) or earlier(event, cause):
                 continue
-            if (
-                cause.kind == "app"
-                and event.kind in ("record", "slurmctld")
-                and ledger.symptoms[event.symptom].blames == "node"
-            ):
-                # Slurm's word that a node failed is not undone by what a program prints.
+            if cause.kind == "app" and ledger.symptoms[event.symptom].blames == "node" and _stands(event, scope, ledger):
                 continue
             if scope == "gpu" and cause.symptom == event.symptom:
                 continue
@@ -113,6 +109,15 @@ def _explained(event: Event, causes: _Causes, ledger: Ledger, rules: RuleSet) ->
                 continue
             return cause, scope
     return None
+
+
+def _stands(event: Event, scope: str, ledger: Ledger) -> bool:
+    """Whether what a program prints can't undo it: Slurm's word that a node failed, and what a node's kernel says of it, where
+    the program spoke of the job as a whole.
+    """
+    if event.kind in ("record", "slurmctld"):
+        return True
+    return scope == "job" and event.emit == "bad_node" and trusted(event, ledger)
 
 
 def _depends(cause: Event, event: Event, ledger: Ledger) -> bool:

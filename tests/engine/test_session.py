@@ -428,6 +428,16 @@ def test_what_users_can_write_clears_no_fault_that_they_cannot():
         assert attribute(rules, case, texts).domain == domain
 
 
+def test_a_program_that_speaks_of_the_whole_job_undoes_no_word_of_the_kernel():
+    wide = symptom("net.wide", "network", rank=1, explains=[{"symptom": "gpu.lost", "scope": "job"}])
+    rules = rule_set(
+        LOST, wide, extractors=(line_rule("lost", LOST_LINE, "gpu.lost", ("is lost",), ("dmesg",)), line_rule("wide", "^wide", "net.wide", ("wide",)))
+    )  # fmt: skip
+    case = bundle(Source(path="d", kind="dmesg", node="n1"), Source(path="a", kind="app", node="n2"))
+    found = attribute(rules, case, {"d": f"[ 77.123456] {LOST_LINE}\n", "a": "wide\n"})
+    assert "gpu.lost" in {c.symptom for c in found.candidates}
+
+
 def test_a_line_has_one_time_wherever_blocks_end_and_whatever_was_selected():
     head = "2026-03-02T03:00:00+00:00 n1 python: "
     text = head + "z\r" * 600_000 + "z\nRuntimeError: boom\n\r[2026-03-02 04:30:00] late\nRuntimeError: again\n"
