@@ -10,7 +10,7 @@ values. Each carries an `example` that the loader runs: events (or lines) in, ch
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -83,6 +83,7 @@ class Confident(Frozen, frozen=True, kw_only=True):
 
 Change = Demote | Retag | Add | Stated | Blame | Confident
 CHANGES = (Demote, Retag, Add, Stated, Blame, Confident)
+LATE_CHANGES: Mapping[type, tuple[str, ...]] = {Blame: ("FINAL", "POST_OUTCOME"), Confident: ("FINAL", "POST_OUTCOME")}
 
 
 # ---- views: all that a rule can see ---------------------------------------------------------------------------------
@@ -234,9 +235,23 @@ def sound(value: Any, *kinds: Any) -> Any:
     return msgspec.json.decode(written(value), type=type(value))
 
 
-def changes(result: Any) -> list[Any]:
-    """What a filter or refiner gave, checked. Raises what `sound` does."""
-    return [sound(change, *CHANGES) for change in listed(result)]
+def changes(result: Any, rule: PythonRule, known: Container[str]) -> list[Any]:
+    """What a filter or refiner gave, checked; `known` are the events' ids. Raises what `sound` does, TypeError for a change
+    that the rule's stage can't make, ValueError for an id that no event has.
+    """
+    found = [sound(change, *CHANGES) for change in listed(result)]
+    for change in found:
+        stages = LATE_CHANGES.get(type(change))
+        if stages is not None and rule.stage not in stages:
+            raise TypeError(
+                f"{type(change).__name__} is for stage {' and '.join(stages)}, and this rule's stage is {rule.stage}"
+            )
+        named = [] if isinstance(change, Add | Blame | Confident) else [change.event]
+        named += [change.by] if isinstance(change, Demote) and change.by is not None else []
+        for name in named:
+            if name not in known and not any(isinstance(c, Add) and c.event.id == name for c in found):
+                raise ValueError(f"{type(change).__name__}: no event has the id {name!r}: give the id of one that the view has")
+    return found
 
 
 def listed(result: Any) -> list[Any]:

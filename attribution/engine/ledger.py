@@ -103,7 +103,7 @@ class Ledger:
     def run(self, rule: PythonRule, view: View) -> None:
         """Run one filter or refiner; a crash is a diagnostic."""
         try:
-            for change in changes(rule.function(view)):
+            for change in changes(rule.function(view), rule, self.events):
                 self._apply(change, rule)
         except KeyboardInterrupt:
             raise

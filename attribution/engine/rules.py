@@ -115,11 +115,16 @@ class Matcher:
         rule = self.rule
         if rule.rows is None:
             return {**rule.fields, **groups}, Row(symptom=rule.symptom, emit=rule.emit)
-        key = groups.pop("key", "").lstrip("0") or "0"
+        key = plain_key(groups.pop("key", ""))
         row = rule.rows.get(key, rule.other)
         if row is None:
             return None
         return {**rule.fields, **row.fields, **groups, rule.name: key}, row
+
+
+def plain_key(key: str) -> str:
+    """A catalog's key without what does not matter: `031` is `31`; `0x1f` stays."""
+    return key.lstrip("0") or "0" if key.isdigit() else key
 
 
 class RuleSet:

@@ -189,9 +189,10 @@ class Session:
                     continue
                 node = place.names.resolve(series.node)
                 text = words(rule.name, rule.metric, held)
+                stranger = {"outside": series.node} if series.node is not None and node is None else {}
                 yield Event(
                     id=f"{path}:{number}:{rule.name}", rule=rule.name, symptom=rule.symptom, emit=rule.emit, kind="metric",
-                    source=path, line=number, node=node, time=held[0], last_time=held[1], own_time=True, text=text,
+                    source=path, line=number, node=node, time=held[0], last_time=held[1], own_time=True, text=text, fields=stranger,
                     evidence=(Evidence(source=path, kind="metric", line=number, text=text, node=series.node, time=iso(held[0])),),
                 )  # fmt: skip
 

@@ -12,7 +12,7 @@ import msgspec
 import re2
 
 from attribution.engine.needles import MIN_LENGTH, Option, UnsupportedPatternError, options
-from attribution.engine.rules import GROUPS, Extractor, Metric, Row, compile_pattern
+from attribution.engine.rules import GROUPS, Extractor, Metric, Row, compile_pattern, plain_key
 from attribution.model import KINDS, EmitType, Explains, SourceKind, Symptom
 from attribution.ruleset.files import (
     CatalogTable,
@@ -212,8 +212,15 @@ def _add_extractor(draft: Draft, table: ExtractorTable, path: Path) -> None:
 
 def _add_family(draft: Draft, family: FamilyTable, path: Path) -> None:
     own = set(ExtractorTable.__struct_fields__) - {"name", "match_re", "emit"}
+    used = own | needed(family.template)
+    if family.symptom is not None:
+        used |= needed(family.symptom) | set(SymptomTable.__struct_fields__)
     for number, member in enumerate(family.member, 1):
         name = f"{family.template.get('name', 'family')} member {number}"
+        if extra := sorted(set(member) - used - needed(member)):
+            what = f"nothing uses {', '.join(extra)}: neither a key of an extractor nor a %word% of the template"
+            draft.problems.append((str(path), name, what))
+            continue
         try:
             table = filled(family.template, member, own)
             name = str(table.get("name", name))
@@ -236,7 +243,7 @@ def _add_catalog(draft: Draft, catalog: CatalogTable, path: Path) -> None:
     found: dict[str, Row] = {}
     before = len(draft.problems)
     for number, row in enumerate(rows, 2):
-        key = (row.get(catalog.key) or "").strip().lstrip("0") or "0"
+        key = plain_key((row.get(catalog.key) or "").strip())
         try:
             symptom = row.get("symptom") or fill(catalog.symptom, row)
             if symptom not in draft.symptoms:
@@ -341,6 +348,10 @@ def _series(points: tuple[tuple[float, float], ...]) -> str:
 
 def add_imported(draft: Draft, table: dict[str, Any], path: Path) -> None:
     """Take an imported file: a rule that can't be used is refused alone, with a warning that names it."""
+    if ours := sorted(set(table) & {"symptom", "family", "catalog", "metric", "edge_set"}):
+        what = f"`schema = 1` is missing at its top: without it a file is read as an imported one, which has no {ours[0]}"
+        draft.problems.append((str(path), "", what))
+        return
     try:
         file = msgspec.convert(table, ImportedFile)
     except msgspec.ValidationError as error:

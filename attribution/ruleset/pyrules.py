@@ -180,7 +180,7 @@ def _outcome(
         written(result)
         return dict(result), set()
     by_id = {e.id: e for e in given}
-    given_back = changes(result)
+    given_back = changes(result, rule, by_id)
     names = {c.symptom for c in given_back if isinstance(c, Retag)} | {
         c.event.symptom for c in given_back if isinstance(c, Add)
     }

@@ -562,6 +562,11 @@ def test_digits_that_are_no_ascii_crash_nothing():
     assert verdict.domain == "application"
 
 
+def test_a_series_of_a_machine_outside_the_attempt_is_demoted():
+    found = metered('{"rule": "inlet-hot", "series": [{"node": "c99", "points": [[0, 50.0], [90, 51.0]]}]}')
+    assert (found.verdict, [d.reason[:6] for d in found.demoted]) == ("insufficient", ["it is "])
+
+
 def metered(text: str, **metric):
     condition = Metric(query="inlet", op=">=", value=48, hold=60, **metric)
     rule = line_rule("inlet-hot", "", "gpu.lost", (), ("metric",), metric=condition)

@@ -206,6 +206,19 @@ def test_a_family_of_a_million(folder, refused, few):
     assert "makes a text longer than 16384" in refused()[0]
 
 
+def test_a_members_misspelt_key_is_refused(folder, refused):
+    text = "schema = 1\n" + SYMPTOM.format(id="site.x")
+    text += "[[family]]\ntemplate = { name = 'f-%k%', match_re = 'FATAL %k%', emit = { type = 'info', symptom = 'site.x' }, reads = ['app'] }\n"
+    text += "[[family.member]]\nk = 'one'\nunles_re = 'maintenance'\nmatch = ['FATAL one']\nno_match = ['FATAL']\n"
+    (folder / "x.toml").write_text(text)
+    assert "nothing uses unles_re" in refused()[0]
+
+
+def test_a_file_of_ours_without_its_schema_is_no_imported_one(folder, refused):
+    (folder / "x.toml").write_text(file_of().replace("schema = 1", ""))
+    assert "`schema = 1` is missing" in refused()[0]
+
+
 def test_a_directory_that_is_none_of_rules(folder, refused, monkeypatch):
     monkeypatch.setattr("attribution.ruleset.folder.MOST_ENTRIES", 10)
     for number in range(20):

@@ -324,7 +324,9 @@ def test_a_rule_belongs_to_the_file_of_its_function(tmp_path, bundled):
         ("yield Demote(event=view.events[0].id, reason=7)", "example: ValidationError: Expected `str`, got `int`"),
         ("yield 7", "example: TypeError: gave int, not Demote or"),
         ("view.events[0].fields['none']", "example: KeyError: 'none'"),
-        ("yield Demote(event='none', reason='x')", "example: KeyError: 'none'"),
+        ("yield Demote(event='none', reason='x')", "Demote: no event has the id 'none'"),
+        ("yield Demote(event=view.events[0].id, by='none', reason='x')", "Demote: no event has the id 'none'"),
+        ("yield Blame(nodes=(), reason='x')", "Blame is for stage FINAL and POST_OUTCOME, and this rule's stage is"),
         (
             "yield from (Demote(event=view.events[0].id, reason='x') for _ in range(10000))",
             "example gives ['demote gpu.off_bus'",
@@ -332,7 +334,7 @@ def test_a_rule_belongs_to_the_file_of_its_function(tmp_path, bundled):
     ],
 )
 def test_what_an_example_gives_is_checked_as_at_run(refused, body, says):
-    lines = refused(RULE.format(top="from attribution.rule import Retag", body=body))
+    lines = refused(RULE.format(top="from attribution.rule import Blame, Retag", body=body))
     assert any(says in line for line in lines)
     assert all(len(line) < 1200 for line in lines)
 
