@@ -10,7 +10,7 @@ values. Each carries an `example` that the loader runs: events (or lines) in, ch
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -22,7 +22,7 @@ from attribution.model import Confidence, Demotion, Event, Frozen, Seen, SourceK
 __all__ = [
     "Accumulated", "Add", "Attempt", "Blame", "Change", "Confident", "Demote", "Event", "Example", "HistoryItem", "Lines",
     "Neighbour", "NodeRecord", "PythonRule", "Retag", "Seen", "State", "Stated", "Symptom", "View", "accumulator", "collector",
-    "event", "filter_rule", "refiner", "second",
+    "event", "filter_rule", "refiner", "second", "until",
 ]  # fmt: skip
 
 FilterStage = Literal["EARLY", "MID", "STANDARD", "LATE"]
@@ -181,10 +181,26 @@ class View:
             self._explained[pair] = known
         return known
 
+    def unshown(self, events: Iterable[Event], effects: list[Event], rivals: list[Event]) -> Iterator[tuple[Event, Event]]:
+        """Those of `events` that explain none of `effects`, each with the first of `rivals` that it does not explain."""
+        found: dict[str, Event | None] = {}
+        for e in events:
+            if e.symptom not in found:
+                shown = any(self.explains(e, x) for x in effects)
+                found[e.symptom] = None if shown else next((r for r in rivals if not self.explains(e, r)), None)
+            rival = found[e.symptom]
+            if rival is not None:
+                yield e, rival
+
     def steps_after(self, event: Event) -> list[Event]:
         """The steps of work that its source shows behind an event, demoted or not."""
         steps = self.of("app.progress", live=False)
         return [s for s in steps if s.source == event.source and max(s.line, s.last_line) > event.line]
+
+
+def until(event: Event) -> float | None:
+    """The time of its last repetition."""
+    return event.last_time if event.last_time is not None else event.time
 
 
 def second(event: Event, symptom: str, **changes: Any) -> Event:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from attribution.desk.rulebook import ADVICE, ROLES, brief, followed, symptoms_of
-from attribution.engine import lines
 from attribution.engine.rules import RuleSet
 from attribution.model import DOMAINS, Symptom
 from attribution.report.escape import escape
@@ -129,7 +128,8 @@ def _samples(rules: RuleSet) -> Mapping[str, list[str]]:
             continue
         given: dict[str, int] = {}
         for sample in rule.match:
-            hit = rules.matchers[rule.name].match(lines.parse(sample.rstrip("\n"), printed=lines.printed(rule.reads)).body)
+            matcher = rules.matchers[rule.name]
+            hit = matcher.match(matcher.body(sample))
             if hit is not None and given.setdefault(hit[1].symptom, 0) < 2:
                 given[hit[1].symptom] += 1
                 found.setdefault(hit[1].symptom, []).append(sample.rstrip("\n"))

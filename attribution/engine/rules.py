@@ -9,7 +9,7 @@ from typing import Any
 
 import re2
 
-from attribution.engine.lines import logged, quoted
+from attribution.engine.lines import logged, parse, printed, quoted
 from attribution.engine.match import Prefilter
 from attribution.model import EmitType, Frozen, Maturity, Mutation, SourceKind, Symptom
 from attribution.rule import PythonRule
@@ -99,6 +99,10 @@ class Matcher:
     @cached_property
     def _groups(self) -> tuple[tuple[str, int], ...]:
         return tuple((name.decode(), number) for name, number in self.pattern.groupindex.items())
+
+    def body(self, sample: str) -> str:
+        """The message of a sample, read as a line of the sources that the rule reads."""
+        return parse(sample.rstrip("\n"), printed=printed(self.rule.reads)).body
 
     def match(self, body: str, raw: bytes | None = None, *, printed: bool = True) -> tuple[dict[str, str], Row] | None:
         """Fields and row of a hit on a line's message (`raw`: the same as UTF-8, where it is known), or None. `printed`: by

@@ -103,13 +103,13 @@ def rule_problems(rules: RuleSet, names: Iterable[str]) -> list[Problem]:
 
 def _sample_problems(rule: Extractor, matcher: Matcher) -> Iterable[str]:
     for number, sample in enumerate(rule.match, 1):
-        body = lines.parse(sample.rstrip("\n"), printed=lines.printed(rule.reads)).body
+        body = matcher.body(sample)
         if matcher.match(body) is None:
             yield f"match sample {number} does not match: {sample[:120]!r}{_read_as(rule, body, sample)}"
         elif rule.needles and not any(n in sample.lower() for n in rule.needles):
             yield f"match sample {number} holds none of its needles {list(rule.needles)}: {sample[:120]!r}"
     for number, sample in enumerate(rule.no_match, 1):
-        if matcher.match(lines.parse(sample.rstrip("\n"), printed=lines.printed(rule.reads)).body) is not None:
+        if matcher.match(matcher.body(sample)) is not None:
             yield f"no_match sample {number} matches: {sample[:120]!r}"
 
 

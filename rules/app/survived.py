@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from attribution.rule import Change, Demote, Event, Example, Retag, View, event, filter_rule
+from attribution.rule import Change, Demote, Event, Example, Retag, View, event, filter_rule, until
 
 OURS = (
     "py.*", "pt.*", "ds.*", "dl.*", "ck.*", "num.*", "oom.cuda", "oom.hip", "oom.bad_alloc", "cuda.*", "cublas.*", "cudnn.*",
@@ -65,7 +65,7 @@ def same_process(e: Event, later: Event) -> bool:
 
 
 def by_time(e: Event, later: Event) -> bool:
-    last = e.last_time if e.last_time is not None else e.time
+    last = until(e)
     if (
         last is None
         or later.time is None

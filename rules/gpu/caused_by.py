@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import re2
 
-from attribution.rule import Change, Event, Example, Retag, Stated, View, event, filter_rule
+from attribution.rule import Change, Event, Example, Retag, Stated, View, event, filter_rule, until
 
 _PREVIOUS = re2.compile(r"caused by previous Xid (\d{1,4})")
 CLOSE = 600.0
@@ -27,7 +27,7 @@ def _behind(view: View, removal: Event, number: str) -> list[Event]:
         if e.fields.get("xid") != number or not same or view.role(e) != "root":
             continue
         if e.time is not None and removal.time is not None and e.clock == removal.clock:
-            last = removal.last_time if removal.last_time is not None else removal.time
+            last = until(removal)
             if e.time > last + 2 or removal.time - e.time > CLOSE:
                 continue
         found.append(e)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribution.rule import Change, Event, Example, Retag, View, event, filter_rule
+from attribution.rule import Change, Event, Example, Retag, View, event, filter_rule, until
 
 # What the program says -> (kernel lines that fit it, what they then mean, roots that would already say so).
 PAIRS = {
@@ -20,7 +20,7 @@ def _near(view: View, word: Event, line: Event) -> bool:
     if line.time is None or line.clock != "wall":
         return False
     at = word.time if word.own_time and word.clock == "wall" and word.time is not None else view.state.end
-    last = line.last_time if line.last_time is not None else line.time
+    last = until(line)
     return at is not None and abs(at - last) <= NEAR
 
 

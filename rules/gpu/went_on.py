@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribution.rule import Change, Demote, Event, Example, View, event, filter_rule
+from attribution.rule import Change, Demote, Event, Example, View, event, filter_rule, until
 
 FAULTS = ("gpu.*", "nvl.*", "nvsw.*", "pcie.*", "amd.*", "ib.flap", "ib.port_down", "eth.link_down", "mem.*", "cpu.*")
 PROGRESS = ("*.progress", "progress.*", "*.last_step")
@@ -18,7 +18,7 @@ def _step_after(e: Event, steps: list[Event]) -> Event | None:
     """The first step that the program made well after the event, by their own times."""
     if not e.own_time or e.clock != "wall" or e.time is None:
         return None
-    last = e.last_time if e.last_time is not None else e.time
+    last = until(e)
     return next((p for p in steps if last + WENT_ON < (p.time or 0.0)), None)
 
 

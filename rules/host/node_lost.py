@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribution.rule import Blame, Change, Demote, Event, Example, Retag, View, event, filter_rule, refiner
+from attribution.rule import Blame, Change, Demote, Event, Example, Retag, View, event, filter_rule, refiner, until
 
 LOST = (
     "slurm.node_fail",
@@ -202,7 +202,7 @@ def lost_nodes_each_with_a_fault(view: View) -> Iterable[Change]:
 
 
 def _until_the_end(view: View, e: Event) -> bool:
-    last = e.last_time if e.last_time is not None else e.time
+    last = until(e)
     return e.count > 1 and last is not None and view.state.end is not None and last >= view.state.end - STILL
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 
 from attribution.rule import Change, Event, Example, Retag, View, event, filter_rule
@@ -20,11 +21,14 @@ def _at(e: Event) -> float:
     return e.time or 0.0
 
 
-def _near(e: Event, others: list[Event]) -> set[str]:
+def _near(e: Event, others: list[Event], times: list[float]) -> set[str]:
     """The nodes whose links went with this one: two within seconds, three or more within some more."""
     doubt = e.grain + e.uncertainty
-    group = {o.node for o in others if o.node and abs(_at(o) - _at(e)) <= GROUP + doubt}
-    pair = {o.node for o in others if o.node and abs(_at(o) - _at(e)) <= PAIR + doubt}
+    # A second more on both sides: what is near is decided below.
+    first, last = (bisect_left(times, _at(e) + side * (GROUP + doubt + 1.0)) for side in (-1, 1))
+    apart = [(o.node, abs(_at(o) - _at(e))) for o in others[first:last] if o.node]
+    group = {node for node, seconds in apart if seconds <= GROUP + doubt}
+    pair = {node for node, seconds in apart if seconds <= PAIR + doubt}
     return group if len(group) > 2 else pair if len(pair) > 1 else set()
 
 
@@ -42,8 +46,9 @@ def links_lost_together(view: View) -> Iterable[Change]:
     found = [e for e in view.of(*TOGETHER) if e.node and e.own_time and e.clock == "wall" and not e.before_start]
     for kind in ("fabric.switch", "eth.switch"):
         links = [e for e in found if TOGETHER[e.symptom] == kind]
+        times = [_at(e) for e in links]
         for e in links:
-            nodes = _near(e, links)
+            nodes = _near(e, links, times)
             if nodes:
                 yield Retag(event=e.id, symptom=kind, reason=f"links of {len(nodes)} nodes went together")
 

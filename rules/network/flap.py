@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 
-from attribution.rule import Change, Demote, Event, Example, Retag, View, event, filter_rule
+from attribution.rule import Change, Demote, Event, Example, Retag, View, event, filter_rule, until
 
 BACK = 600.0
 LATE = 30.0
@@ -65,10 +65,6 @@ def _until(
 
 def _interface(e: Event) -> str | None:
     return e.fields.get("interface")
-
-
-def _last(e: Event) -> float | None:
-    return e.last_time if e.last_time is not None else e.time
 
 
 def _device(e: Event) -> str | None:
@@ -187,7 +183,7 @@ def link_that_had_long_come_back(view: View) -> Iterable[Change]:
     said = [x for x in view.live() if x.kind == "app" and x.emit in ("bad_node", "bad_peers")]
     first: dict[str, Event | None] = {}
     for e in view.of(*CAME_BACK):
-        last = _last(e)
+        last = until(e)
         away = _until(ups, e, lambda _: None, last)
         if not e.own_time or e.clock != "wall" or away is None or last is None:
             continue
@@ -232,7 +228,7 @@ def short_loss_of_an_ethernet_link(view: View) -> Iterable[Change]:
         return
     ups = _times(view.of("eth.link_up", live=False), _interface)
     for e in view.of("eth.link_down"):
-        after = _until(ups, e, _interface, _last(e))
+        after = _until(ups, e, _interface, until(e))
         if after is not None and after <= SHORT:
             yield Demote(event=e.id, reason=f"the link was back {after:.0f} s later, and no connection broke")
 
@@ -250,7 +246,7 @@ def flap_before_a_port_that_stayed_down(view: View) -> Iterable[Change]:
     """Retries run out within a minute: when another node's port goes later, and does not come back, that one ended the job."""
     stayed = [d for d in view.of("ib.port_down") if d.own_time and d.time is not None]
     for e in view.of("ib.flap"):
-        last = e.last_time if e.last_time is not None else e.time
+        last = until(e)
         for down in stayed:
             if (
                 e.own_time
@@ -292,11 +288,5 @@ def link_that_nobody_missed(view: View) -> Iterable[Change]:
     speaking = [
         x for x in view.events if x.symptom not in LINKS and not x.symptom.startswith(ANYONES) and view.role(x) != "context"
     ]
-    other: dict[str, Event | None] = {}
-    for e in view.of(*LINKS):
-        if e.symptom not in other:
-            missed = any(view.explains(e, x) for x in speaking)
-            other[e.symptom] = None if missed else next((r for r in roots if not view.explains(e, r)), None)
-        cause = other[e.symptom]
-        if cause is not None:
-            yield Demote(event=e.id, reason="nothing else speaks of the network, and another cause was found", by=cause.id)
+    for e, cause in view.unshown(view.of(*LINKS), speaking, roots):
+        yield Demote(event=e.id, reason="nothing else speaks of the network, and another cause was found", by=cause.id)

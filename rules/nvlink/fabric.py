@@ -21,7 +21,7 @@ def _timed(view: View, *patterns: str) -> list[Event]:
 
 def _cleared(view: View, node: str | None, after: float, before: float) -> bool:
     """Whether the node booted, or its GPUs were reset, in between."""
-    return any(e.node == node and e.fields.get("clears") and after <= _at(e) <= before for e in view.events if e.fields)
+    return any(e.node == node and e.fields.get("clears") and after <= _at(e) <= before for e in view.events)
 
 
 @filter_rule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribution.rule import Change, Demote, Event, Example, Retag, Stated, View, event, filter_rule
+from attribution.rule import Change, Demote, Event, Example, Retag, Stated, View, event, filter_rule, until
 
 ENDINGS = ("slurm.timeout", "slurm.deadline", "slurm.inactive", "slurm.cancel_user", "slurm.cancel_admin")
 PLANNED = (*ENDINGS, "slurm.timeout_hang", "slurm.preempt", "slurm.requeue", "slurm.dependency", "mg.signal_exit")
@@ -39,7 +39,7 @@ def progress_after(view: View, e: Event) -> Event | None:
     """A line that shows the program at work well after the event; only lines with a time of their own tell."""
     if not e.own_time or e.time is None:
         return None
-    last = e.last_time if e.last_time is not None else e.time
+    last = until(e)
     end = view.state.kill_time or view.state.end or 1e18
     later = (p for p in view.of(*PROGRESS, live=False) if p.own_time and p.clock == e.clock and p.time is not None)
     return next((p for p in later if last + WENT_ON < (p.time or 0.0) <= end), None)

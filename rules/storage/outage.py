@@ -140,11 +140,5 @@ def incident_that_nothing_shows(view: View) -> Iterable[Change]:
     speaking = [
         x for x in view.events if x.symptom not in INCIDENTS and not x.symptom.startswith(ANYONES) and view.role(x) != "context"
     ]
-    other: dict[str, Event | None] = {}
-    for e in view.of(*INCIDENTS):
-        if e.symptom not in other:
-            shown = any(view.explains(e, x) for x in speaking)
-            other[e.symptom] = None if shown else next((r for r in said if not view.explains(e, r)), None)
-        cause = other[e.symptom]
-        if cause is not None:
-            yield Demote(event=e.id, reason="no operation of the job failed on it, and another cause was found", by=cause.id)
+    for e, cause in view.unshown(view.of(*INCIDENTS), speaking, said):
+        yield Demote(event=e.id, reason="no operation of the job failed on it, and another cause was found", by=cause.id)
